@@ -143,7 +143,7 @@ class NinesDev(Server):
 
     def __init__(self, name, directory, binary, memory="1G"):
         super().__init__(name, directory)
-        self.launch([binary, "dev", f"--port={self.port}", f"--socket={self.socket}", f"--data-memory={memory}"])
+        self.launch([binary, "dev", f"--port={self.port}", f"--socket={self.socket}", f"--data-memory={memory}", "--local-infile"])
         self.wait()
 
 
@@ -190,7 +190,10 @@ def cluster_commands(binary, directory, path, memory, http, sql_port):
     return [
         [binary, "management", "-f", str(config), "--node-id=49"],
         *([binary, "data", "-c", connect, f"--node-id={node}"] for node in (1, 2)),
-        [binary, "sql", "-c", connect, "--node-id=151", f"--port={sql_port}", f"--socket={path}"],
+        [
+            binary, "sql", "-c", connect, "--node-id=151", f"--port={sql_port}", f"--socket={path}",
+            "--initialize-insecure", "--local-infile",
+        ],
     ]
 
 

@@ -72,7 +72,7 @@ class Cluster:
             command = ["management", "-f", self.config]
         elif node > 150:
             path = self.socket(node)
-            command = ["sql", "-c", connect, f"--port={self.ports[node]}", f"--socket={path}"]
+            command = ["sql", "-c", connect, f"--port={self.ports[node]}", f"--socket={path}", "--initialize-insecure"]
         else:
             command = ["data", "-c", connect]
         log = open(self.log(node), "w")

@@ -202,6 +202,7 @@ class Nines(Server):
         else:
             self.launch([
                 binary, "dev", "--port=0", f"--socket={self.socket}", f"--data-memory={memory}", f"--http-port={self.http}",
+                "--local-infile",
             ])
         self.wait()
 

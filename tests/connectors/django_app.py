@@ -2,6 +2,7 @@
 models that refer to each other.
 
 Usage: django_app.py HOST PORT
+With DB_USER, DB_PASSWORD and DB_CA in the environment it is that user, over TLS.
 Exits with a message and a non-zero status at the first difference.
 """
 
@@ -12,6 +13,9 @@ import tempfile
 import textwrap
 
 HOST, PORT = sys.argv[1], sys.argv[2]
+USER, PASSWORD = os.environ.get("DB_USER", "root"), os.environ.get("DB_PASSWORD", "")
+AUTHORITY = os.environ.get("DB_CA")
+TLS = {"ssl": {"ca": AUTHORITY}} if AUTHORITY else {}
 
 SETTINGS = f"""
     SECRET_KEY = "none"
@@ -22,7 +26,9 @@ SETTINGS = f"""
         "default": {{
             "ENGINE": "django.db.backends.mysql",
             "NAME": "django_app",
-            "USER": "root",
+            "USER": "{USER}",
+            "PASSWORD": "{PASSWORD}",
+            "OPTIONS": {TLS},
             "HOST": "{HOST}",
             "PORT": "{PORT}",
         }}
@@ -107,7 +113,7 @@ def create_database():
     """An empty database."""
     import MySQLdb
 
-    connection = MySQLdb.connect(host=HOST, port=int(PORT), user="root")
+    connection = MySQLdb.connect(host=HOST, port=int(PORT), user=USER, password=PASSWORD, **TLS)
     cursor = connection.cursor()
     cursor.execute("DROP DATABASE IF EXISTS django_app")
     cursor.execute("CREATE DATABASE django_app CHARACTER SET utf8mb4")

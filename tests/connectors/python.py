@@ -2,12 +2,14 @@
 statements, transactions, every type there and back.
 
 Usage: python.py DRIVER HOST PORT [SOCKET]; DRIVER is pymysql, mysqlclient or mysql.connector.
+With DB_USER, DB_PASSWORD and DB_CA in the environment it is that user, over TLS.
 Exits with a message and a non-zero status at the first difference.
 """
 
 import datetime
 import decimal
 import json
+import os
 import sys
 
 DRIVER, HOST, PORT = sys.argv[1], sys.argv[2], int(sys.argv[3])
@@ -29,16 +31,27 @@ else:
 decimal.getcontext().prec = 65
 
 
+def login():
+    """Who logs in, and how the server is verified."""
+    authority = os.environ.get("DB_CA")
+    if not authority:
+        return {"user": "root"}
+    who = {"user": os.environ["DB_USER"], "password": os.environ["DB_PASSWORD"]}
+    if DRIVER == "mysqlclient":
+        return who | {"ssl": {"ca": authority}}
+    return who | {"ssl_ca": authority, "ssl_verify_cert": True, "ssl_verify_identity": True}
+
+
 def connect(**more):
     """Opens a connection over TCP, or over the socket when `socket` is asked for."""
-    where = {"host": HOST, "port": PORT, "user": "root"}
+    where = {"host": HOST, "port": PORT} | login()
     if more.pop("socket", False) and SOCKET:
         where = {"unix_socket": SOCKET, "user": "root"}
     if DRIVER != "mysqlclient":
         more.setdefault("charset", "utf8mb4")
     else:
         more.setdefault("charset", "utf8mb4")
-        if "unix_socket" not in where:
+        if HOST == "localhost" and "unix_socket" not in where:
             where["host"] = "127.0.0.1"
     return driver.connect(**where, **more)
 

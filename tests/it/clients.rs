@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::Stdio;
 
-use tests::{Server, succeed};
+use tests::{Server, run, succeed};
 
 #[test]
 fn a_first_session() {
@@ -112,7 +112,7 @@ fn a_statement_can_be_killed() {
 
 #[test]
 fn load_data_local_reads_the_clients_file() {
-    let server = Server::start(&[]);
+    let server = Server::start(&["--local-infile"]);
     let path = std::env::temp_dir().join(format!("nines-load-{}.csv", std::process::id()));
     let mut text = String::from("id,name\n");
     for id in 1..=5000 {
@@ -129,4 +129,16 @@ fn load_data_local_reads_the_clients_file() {
     ));
     assert_eq!(succeed(client), "5000\t12502500\tname, 1\n");
     let _ = std::fs::remove_file(path);
+    // A client that did not offer it is asked for no file.
+    let mut session = server.session().expect("it serves");
+    let load = "LOAD DATA LOCAL INFILE '/etc/passwd' INTO TABLE d.t";
+    let refused = session.query(load).err().and_then(|error| error.code());
+    assert_eq!(refused, Some(3948));
+    // Nor is one where the server does not want that, as it is at first.
+    server.sql("SET GLOBAL local_infile = DEFAULT");
+    let mut client = server.client("mysql");
+    client.args(["--local-infile=1", "-e", load]);
+    let output = run(client);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("ERROR 3948 (42000)"), "{said}");
 }

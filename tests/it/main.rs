@@ -2,6 +2,7 @@
 
 mod accounts;
 mod answers;
+mod audit;
 mod chaos;
 mod clients;
 mod connectors;
@@ -11,6 +12,7 @@ mod dump;
 mod durability;
 mod encryption;
 mod explain;
+mod first_start;
 mod foreign_keys;
 mod fuzz;
 mod hangs;
@@ -26,6 +28,7 @@ mod online;
 mod processes;
 mod pushdown;
 mod reads;
+mod remote;
 mod rot;
 mod scripts;
 mod server;

@@ -180,6 +180,7 @@ fn a_line_of_many_megabytes_is_read_once() {
     server.sql("CREATE TABLE d.l (a VARCHAR(100), b INT)");
     let mut client = server.client("mysql");
     client.arg("--local-infile=1");
+    server.sql("SET GLOBAL local_infile = 1");
     let load = format!("LOAD DATA LOCAL INFILE '{}' INTO TABLE d.l", file.display());
     client.args(["-e", &load]);
     let mut loading = client.spawn().expect("the client is installed by `cargo xtask test`");

@@ -63,6 +63,8 @@ pub struct Processes {
     security: String,
     /// The program, by node, where it is not the one that was just built.
     pub programs: BTreeMap<u16, PathBuf>,
+    /// Options of SQL nodes; `root` has no password unless a test says otherwise.
+    pub sql_options: Vec<String>,
 }
 
 /// The first management node.
@@ -75,6 +77,13 @@ const PORT: u16 = 4_000;
 /// The number of the host of a node that has one of its own.
 pub fn host_of(node: u16) -> u8 {
     u8::try_from(node).expect("small clusters have small numbers")
+}
+
+/// Whether SQL nodes of a program have an option.
+fn knows(program: &Path, option: &str) -> bool {
+    let mut help = Command::new(program);
+    help.args(["sql", "--help"]);
+    String::from_utf8_lossy(&run(help).stdout).contains(option)
 }
 
 impl Processes {
@@ -142,6 +151,7 @@ impl Processes {
             network,
             security,
             programs: BTreeMap::new(),
+            sql_options: ["--initialize-insecure", "--allow-insecure"].map(str::to_owned).to_vec(),
         };
         let config = cluster.config(more);
         std::fs::write(cluster.config_file(), config).expect("the directory is writable");
@@ -228,8 +238,8 @@ impl Processes {
     pub fn launch_with(&mut self, node: u16, options: &[&str]) {
         let program = self.programs.get(&node).cloned().unwrap_or_else(binary);
         let mut command = match &self.network {
-            Some(network) => network.command(host_of(node), program),
-            None => Command::new(program),
+            Some(network) => network.command(host_of(node), program.clone()),
+            None => Command::new(&program),
         };
         let management: Vec<String> = (MANAGEMENT..MANAGEMENT + self.layout.management)
             .map(|node| self.addresses[&node].to_string())
@@ -241,6 +251,11 @@ impl Processes {
                 command.args(["sql", "-c", &connect]).arg(format!("--port={port}"));
                 command.arg(format!("--socket={}", self.socket(node).display()));
                 command.arg("--workers=2");
+                // Earlier versions know fewer options.
+                let known = |option: &&String| {
+                    !self.programs.contains_key(&node) || knows(&program, option)
+                };
+                command.args(self.sql_options.iter().filter(known));
             }
             MANAGEMENT.. => {
                 command.args(["management", "-f"]).arg(self.config_file());

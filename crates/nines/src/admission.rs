@@ -18,7 +18,7 @@ pub(crate) fn admission(tls: &ServerTls, directory: &Path, native_password: bool
 }
 
 /// Random bits of the system.
-fn entropy() -> Option<u64> {
+pub(crate) fn entropy() -> Option<u64> {
     let mut bytes = [0; 8];
     runtime::random(&mut bytes).ok()?;
     Some(u64::from_le_bytes(bytes))

@@ -12,13 +12,13 @@ use crate::machine;
 pub(crate) const QUERY_MEMORY_MIN: u64 = 16 << 20;
 
 /// Makes the SQL node's actors. All of a process share a registry, the ranges of AUTO_INCREMENT and
-/// what logins take; `require_secure_transport` is a variable's first value.
+/// what logins take; `variables` are first values of global variables.
 /// `durable` is the level that sessions begin with, `query_memory` what statements may keep, unless
 /// it follows the machine.
 pub(crate) fn sql_node(
     address: ServerAddress,
     admission: Admission,
-    require_secure_transport: bool,
+    variables: &[(&str, String)],
     durable: bool,
     query_memory: Option<u64>,
 ) -> ApplicationFactory {
@@ -26,7 +26,9 @@ pub(crate) fn sql_node(
     let automatic = || (machine::memory() / 4).max(QUERY_MEMORY_MIN);
     registry.memory().configure(query_memory.unwrap_or_else(automatic));
     let host_offset = machine::utc_offset();
-    set_variables(&registry, &admission, require_secure_transport);
+    set_variables(&registry, &admission);
+    let given = variables.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+    registry.lock().globals.extend(given);
     if durable {
         let name = "nines_durability".to_string();
         registry.lock().globals.insert(name, "disk".to_string());
@@ -47,7 +49,7 @@ pub(crate) fn sql_node(
 }
 
 /// Gives the variables of encryption the values that the process was started with.
-fn set_variables(registry: &Directory, admission: &Admission, require_secure_transport: bool) {
+fn set_variables(registry: &Directory, admission: &Admission) {
     let Some(encryption) = &admission.encryption else { return };
     let facts = encryption.facts();
     let mut registry = registry.lock();
@@ -60,9 +62,6 @@ fn set_variables(registry: &Directory, admission: &Admission, require_secure_tra
     set("tls_version", facts.settings.versions);
     if let Some(suites) = facts.settings.suites {
         set("tls_ciphersuites", suites);
-    }
-    if require_secure_transport {
-        set("require_secure_transport", "ON".to_owned());
     }
 }
 

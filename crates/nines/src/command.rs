@@ -12,13 +12,14 @@ use model::NodeId;
 use runtime::{DiskEngine, TlsSettings};
 
 use crate::application::QUERY_MEMORY_MIN;
+use crate::audit::AuditOptions;
 use crate::config::{self, ConfigOptions};
 use crate::ctl::CtlOptions;
 use crate::demo::DemoOptions;
 use crate::dev::{DevOptions, Tuning};
 use crate::encryption::KeyOptions;
 use crate::inspect::InspectOptions;
-use crate::place::{PlaceOptions, TlsOptions};
+use crate::place::{PlaceOptions, RootPassword, TlsOptions};
 use crate::role::{Connect, DataOptions, ManagementOptions, SqlOptions};
 use crate::top::TopOptions;
 
@@ -147,6 +148,7 @@ fn dev() -> Command {
         )
         .args(place())
         .args(logins())
+        .args(audit())
         .arg(
             option("data-nodes", "N", "Data nodes [default: 2]")
                 .value_parser(value_parser!(u16).range(1..=48)),
@@ -221,6 +223,7 @@ fn sql() -> Command {
         .arg(durability())
         .args(place())
         .args(logins())
+        .args(audit())
         .arg(worker_threads())
 }
 
@@ -314,7 +317,7 @@ fn place() -> [Arg; 4] {
 }
 
 /// Options that say how clients log in, and how their connections are encrypted.
-fn logins() -> [Arg; 10] {
+fn logins() -> [Arg; 13] {
     let file = |name, help| option(name, "FILE", help).value_parser(value_parser!(PathBuf));
     [
         file("tls-cert", "Certificates as PEM, the server's first [default: one is made]")
@@ -345,6 +348,44 @@ fn logins() -> [Arg; 10] {
             .long("mysql-native-password")
             .action(ArgAction::SetTrue)
             .help("Let accounts of the plugin mysql_native_password log in"),
+        Arg::new("initialize-insecure")
+            .long("initialize-insecure")
+            .action(ArgAction::SetTrue)
+            .conflicts_with("reset-root-password")
+            .help("Leave root without a password as long as nobody has changed accounts"),
+        Arg::new("reset-root-password")
+            .long("reset-root-password")
+            .action(ArgAction::SetTrue)
+            .help("Give root a new random password, which is written to a file"),
+        Arg::new("local-infile")
+            .long("local-infile")
+            .action(ArgAction::SetTrue)
+            .help("Ask clients for files that LOAD DATA LOCAL names"),
+    ]
+}
+
+/// Options of the audit log.
+fn audit() -> [Arg; 10] {
+    let of_log = |name, value, help| option(name, value, help).requires("audit-log-file");
+    let list =
+        |name, help| of_log(name, "LIST", help).value_delimiter(',').action(ArgAction::Append);
+    let size = |name, help| of_log(name, "SIZE", help).value_parser(bytes);
+    [
+        option("audit-log-file", "FILE", "Write connections and statements to a file, as JSON")
+            .value_parser(value_parser!(PathBuf)),
+        of_log("audit-log-policy", "WHAT", "Which events: ALL, LOGINS, QUERIES or NONE")
+            .value_parser(["ALL", "LOGINS", "QUERIES", "NONE"]),
+        of_log("audit-log-strategy", "HOW", "Whether statements wait for their events")
+            .value_parser(["ASYNCHRONOUS", "PERFORMANCE", "SEMISYNCHRONOUS", "SYNCHRONOUS"]),
+        list("audit-log-statements", "Classes of statements: READ, WRITE, DEFINITION, … [all]")
+            .value_parser(sql::AUDIT_CLASSES),
+        list("audit-log-include-accounts", "Only of these accounts, as user@host"),
+        list("audit-log-exclude-accounts", "Not of these accounts"),
+        list("audit-log-include-databases", "Only statements that concern these databases"),
+        size("audit-log-rotate-on-size", "Put the file aside when it is as large"),
+        size("audit-log-max-size", "Remove the oldest files when all are larger together"),
+        size("audit-log-buffer-size", "Events that wait to be written; more are lost [1M]")
+            .value_parser(buffer_size),
     ]
 }
 
@@ -476,12 +517,69 @@ fn place_options(matches: &ArgMatches) -> PlaceOptions {
             },
             directory: path("tls-dir"),
             names: matches.get_many::<String>("tls-name").into_iter().flatten().cloned().collect(),
-            require: matches.get_flag("require-secure-transport"),
         },
         allow_insecure: matches.get_flag("allow-insecure"),
         native_password: matches.get_flag("mysql-native-password"),
+        root: match () {
+            () if matches.get_flag("initialize-insecure") => RootPassword::Never,
+            () if matches.get_flag("reset-root-password") => RootPassword::Anew,
+            () => RootPassword::AtFirst,
+        },
+        audit: path("audit-log-file").map(|file| AuditOptions {
+            file,
+            buffer: match matches.get_one::<u64>("audit-log-buffer-size") {
+                Some(size) => usize::try_from(*size).unwrap_or(usize::MAX),
+                None => AUDIT_BUFFER,
+            },
+        }),
+        variables: variables(matches),
     }
 }
+
+/// First values of global variables that options of the same names give.
+fn variables(matches: &ArgMatches) -> Vec<(&'static str, String)> {
+    let mut variables = Vec::new();
+    for (option, variable) in
+        [("require-secure-transport", "require_secure_transport"), ("local-infile", "local_infile")]
+    {
+        if matches.get_flag(option) {
+            variables.push((variable, "ON".to_owned()));
+        }
+    }
+    for (option, variable) in AUDIT_SIZES {
+        let given = matches.get_one::<u64>(option);
+        variables.extend(given.map(|size| (variable, size.to_string())));
+    }
+    for (option, variable) in AUDIT_TEXTS {
+        let given: Vec<String> = matches.get_many(option).into_iter().flatten().cloned().collect();
+        if !given.is_empty() {
+            variables.push((variable, given.join(",")));
+        }
+    }
+    if let Some(file) = matches.get_one::<PathBuf>("audit-log-file") {
+        variables.push(("audit_log_file", file.display().to_string()));
+    }
+    variables
+}
+
+/// Options of the audit log that are sizes, and their variables.
+const AUDIT_SIZES: [(&str, &str); 3] = [
+    ("audit-log-buffer-size", "audit_log_buffer_size"),
+    ("audit-log-max-size", "audit_log_max_size"),
+    ("audit-log-rotate-on-size", "audit_log_rotate_on_size"),
+];
+/// Those that are texts.
+const AUDIT_TEXTS: [(&str, &str); 6] = [
+    ("audit-log-exclude-accounts", "audit_log_exclude_accounts"),
+    ("audit-log-include-accounts", "audit_log_include_accounts"),
+    ("audit-log-include-databases", "audit_log_include_databases"),
+    ("audit-log-policy", "audit_log_policy"),
+    ("audit-log-statements", "nines_audit_log_statements"),
+    ("audit-log-strategy", "audit_log_strategy"),
+];
+/// Bytes of events that wait to be written, unless something is said; and at least.
+const AUDIT_BUFFER: usize = 1 << 20;
+const AUDIT_BUFFER_MIN: u64 = 4 << 10;
 
 /// Numbers of data nodes and of replicas that go together; what is not given follows the other.
 fn shape(data_nodes: Option<u16>, replicas: Option<u8>) -> Result<(u16, u8), String> {
@@ -517,6 +615,14 @@ fn size(text: &str) -> Result<u64, String> {
         return Err("a data node needs at least 16M".into());
     }
     Ok(size)
+}
+
+/// The memory of events that wait to be written.
+fn buffer_size(text: &str) -> Result<u64, String> {
+    match bytes(text)? {
+        size if size < AUDIT_BUFFER_MIN => Err("events need at least 4K".into()),
+        size => Ok(size),
+    }
 }
 
 fn query_size(text: &str) -> Result<u64, String> {

@@ -76,7 +76,8 @@ pub(crate) fn run(options: DevOptions) -> Result<(), String> {
     let encryption = encryption.unwrap_or_default();
     let take = |directory| Storage::take(directory, &options, &encryption);
     let mut storage = data.map(take).transpose()?;
-    let place = Place::take(&options.place)?;
+    let mut place = Place::take(&options.place)?;
+    place.open_on_loopback();
     let wanted = Shape { data_nodes: options.data_nodes, replicas: options.replicas };
     let shape = storage.as_ref().map_or(wanted, |storage| storage.shape);
     // The files of a worker are its own: a directory keeps the number of its first start.
@@ -93,11 +94,11 @@ pub(crate) fn run(options: DevOptions) -> Result<(), String> {
     let encrypts = on_disk && encryption.encrypts;
     let address = ServerAddress { encrypted: encrypts, ..place.server_address() };
     let connect = place.how_to_connect(&options.place.bind);
-    let admission = place.admission();
-    let require = options.place.tls.require;
+    let admission = place.admission(SQL_NODE, Arc::new(tell))?;
+    let variables = &options.place.variables;
     let Place { directory, listeners, tls, .. } = place;
     let (durable, memory) = (options.durable, options.query_memory);
-    let application = application::sql_node(address, admission, require, durable, memory);
+    let application = application::sql_node(address, admission, variables, durable, memory);
     let endpoint = Endpoint::new(nodes(shape));
     let http_port = options.http_port;
     let serves_http = http_port.map(|port| endpoint.serve_loopback(port)).transpose()?;

@@ -9,6 +9,7 @@
 
 mod admission;
 mod application;
+mod audit;
 mod command;
 mod config;
 mod ctl;
@@ -24,6 +25,7 @@ mod place;
 mod process;
 mod progress;
 mod role;
+mod root_password;
 mod top;
 
 use std::io::{self, Write};

@@ -9,10 +9,14 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use model::NodeId;
 use runtime::{Listeners, ServerTls, TlsMaker, TlsSettings};
-use sql::{Admission, ServerAddress};
+use sql::{Admission, AuditLog, OwnPassword, ServerAddress};
 
+use crate::audit::{AuditFile, AuditOptions};
+use crate::root_password::{Log, RootPasswordFile};
 use crate::{admission, machine};
 
 /// Where a process serves clients, as the command line says.
@@ -27,6 +31,23 @@ pub(crate) struct PlaceOptions {
     pub(crate) allow_insecure: bool,
     /// Accounts of the plugin `mysql_native_password` may log in.
     pub(crate) native_password: bool,
+    pub(crate) root: RootPassword,
+    /// The audit log, if there is one.
+    pub(crate) audit: Option<AuditOptions>,
+    /// First values of global variables.
+    pub(crate) variables: Vec<(&'static str, String)>,
+}
+
+/// Whether `root` gets a password that the cluster makes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum RootPassword {
+    /// When nobody has changed accounts yet.
+    #[default]
+    AtFirst,
+    /// Never: `root` has none until somebody gives it one.
+    Never,
+    /// Also when accounts have been changed: it was forgotten.
+    Anew,
 }
 
 /// How connections of clients are encrypted.
@@ -38,8 +59,6 @@ pub(crate) struct TlsOptions {
     pub(crate) directory: Option<PathBuf>,
     /// Further names of the server, for a certificate that is made.
     pub(crate) names: Vec<String>,
-    /// Refuse what is not encrypted.
-    pub(crate) require: bool,
 }
 
 /// What has been taken.
@@ -51,6 +70,10 @@ pub(crate) struct Place {
     pub(crate) socket: PathBuf,
     keys: PathBuf,
     native_password: bool,
+    root: RootPassword,
+    audit: Option<AuditOptions>,
+    /// Other machines can reach it.
+    is_open: bool,
 }
 
 impl Place {
@@ -60,6 +83,15 @@ impl Place {
         let is_encrypted = !options.tls.settings.versions.is_empty();
         if !is_encrypted && !options.allow_insecure {
             refuse_open_doors(&addresses)?;
+        }
+        let is_open = beyond_loopback(&addresses).is_some();
+        let root = options.root;
+        if is_open && root == RootPassword::Never && !options.allow_insecure {
+            return Err(
+                "--initialize-insecure leaves root without a password, and other machines \
+                        can reach this node: listen on loopback only, or give --allow-insecure"
+                    .into(),
+            );
         }
         let directory = options.directory.clone().unwrap_or_else(default_directory);
         prepare_directory(&directory, options.directory.is_none())
@@ -86,7 +118,19 @@ impl Place {
         })?;
         let socket = std::path::absolute(&socket).unwrap_or(socket);
         let native_password = options.native_password;
-        Ok(Place { directory, listeners, tls, port, socket, keys, native_password })
+        let audit = options.audit.clone();
+        Ok(Place {
+            directory,
+            listeners,
+            tls,
+            port,
+            socket,
+            keys,
+            native_password,
+            root,
+            audit,
+            is_open,
+        })
     }
 
     /// What `@@port` and its like say.
@@ -114,19 +158,42 @@ impl Place {
         }
     }
 
-    /// What logins take from the process.
-    pub(crate) fn admission(&self) -> Admission {
-        admission::admission(&self.tls, &self.keys, self.native_password)
+    /// What logins take from the process, which is the SQL node of this id and writes what it has
+    /// to say by `log`.
+    ///
+    /// # Errors
+    /// Why the audit log cannot be written.
+    pub(crate) fn admission(&self, node: NodeId, log: Log) -> Result<Admission, String> {
+        let audit = self.audit.as_ref().map(AuditFile::start).transpose()?;
+        let audit = audit.map(|log| Arc::new(log) as Arc<dyn AuditLog>);
+        let own_password = (self.root != RootPassword::Never).then(|| OwnPassword {
+            file: Arc::new(RootPasswordFile::new(&self.keys, node, log)),
+            renews: self.root == RootPassword::Anew,
+            entropy: admission::entropy,
+        });
+        let encryption = admission::admission(&self.tls, &self.keys, self.native_password);
+        Ok(Admission { own_password, audit, ..encryption })
+    }
+
+    /// On loopback `root` has no password, unless that was asked for: only this machine's users can
+    /// connect, and whoever runs a cluster in one process for development is one.
+    pub(crate) fn open_on_loopback(&mut self) {
+        if !self.is_open && self.root == RootPassword::AtFirst {
+            self.root = RootPassword::Never;
+        }
     }
 
     /// How clients connect, as a line tells it.
     pub(crate) fn how_to_connect(&self, bind: &[String]) -> String {
+        let password = if self.root == RootPassword::Never { "" } else { " -p" };
         let host = match bind.first().map(String::as_str) {
             None | Some("*" | "0.0.0.0" | "::" | "localhost") => "127.0.0.1",
             Some(address) => address,
         };
         let (port, socket) = (self.port, self.socket.display());
-        format!("mysql -h{host} -P{port} -uroot  or  mysql --socket={socket} -uroot")
+        format!(
+            "mysql -h{host} -P{port} -uroot{password}  or  mysql --socket={socket} -uroot{password}"
+        )
     }
 }
 
@@ -192,9 +259,14 @@ fn has_ipv6() -> bool {
     fs::read_to_string("/proc/net/if_inet6").is_ok_and(|addresses| !addresses.is_empty())
 }
 
+/// An address that other machines can reach.
+fn beyond_loopback(addresses: &[IpAddr]) -> Option<&IpAddr> {
+    addresses.iter().find(|address| !address.to_canonical().is_loopback())
+}
+
 /// Whoever can reach an open port of a database without encryption is inside.
 fn refuse_open_doors(addresses: &[IpAddr]) -> Result<(), String> {
-    match addresses.iter().find(|address| !address.to_canonical().is_loopback()) {
+    match beyond_loopback(addresses) {
         None => Ok(()),
         Some(address) => Err(format!(
             "{address} can be reached from other machines, and --tls-version says that nothing is \

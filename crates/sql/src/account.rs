@@ -18,6 +18,7 @@ pub(crate) mod book;
 pub(crate) mod change;
 pub(crate) mod check;
 pub(crate) mod error;
+pub(crate) mod first;
 pub(crate) mod fresh;
 mod grant;
 pub(crate) mod host;
@@ -29,6 +30,7 @@ pub(crate) mod record;
 pub(crate) mod rights;
 mod role;
 pub(crate) mod show;
+pub(crate) mod usage;
 mod user;
 
 use std::fmt;

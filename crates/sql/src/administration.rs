@@ -55,10 +55,14 @@ pub(crate) async fn run(
     Ok(Outcome::default())
 }
 
-/// FLUSH PRIVILEGES: passwords are to be sent once more, and failed logins are forgiven. The rest
-/// of what FLUSH names is not kept, or always written.
+/// FLUSH PRIVILEGES: passwords are to be sent once more, and failed logins are forgiven. FLUSH
+/// USER_RESOURCES: what accounts have done in this hour is forgotten. The rest of what FLUSH names
+/// is not kept, or always written.
 fn forget(session: &Session, what: &ast::FlushTarget) {
     let ast::FlushTarget::Options(options) = what else { return };
+    if options.iter().any(|option| &**option == "USER_RESOURCES") {
+        session.shared.admission.usage.forget();
+    }
     if options.iter().any(|option| &**option == "PRIVILEGES") {
         session.shared.admission.verifiers().clear();
         session.shared.admission.attempts.clear();

@@ -15,7 +15,10 @@ use actor::Transport;
 use mysql_wire::auth::VerifierCache;
 
 use crate::account::attempts::Attempts;
+use crate::account::first::OwnPassword;
 use crate::account::host;
+use crate::account::usage::Usage;
+use crate::audit::AuditLog;
 
 /// Where a client comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -126,9 +129,15 @@ pub struct Admission {
     pub verifiers: Verifiers,
     /// Logins that failed.
     pub attempts: Attempts,
+    /// What accounts have done that may do so much.
+    pub usage: Usage,
     /// Bits that nobody can foretell, for salts and random passwords; none inside if the system has
     /// none. Without it they come from the worker's generator, whose numbers clients see.
     pub entropy: Option<fn() -> Option<u64>>,
+    /// What happens is told there.
+    pub audit: Option<Arc<dyn AuditLog>>,
+    /// `root` gets a password that the cluster makes; without it `root` has none at first.
+    pub own_password: Option<OwnPassword>,
 }
 
 /// Verifiers of passwords that were seen, shared by the workers of a process.

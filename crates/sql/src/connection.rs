@@ -116,6 +116,13 @@ pub(crate) async fn serve(link: Link, kernel: Kernel, shared: Rc<Shared>, greeti
         }
         Err(end) => {
             connection.session.shared.ledger.lock().counters.aborted_connects += 1;
+            if let End::Error(error) = &end
+                && connection.session.user.is_empty()
+            {
+                // Nobody has said who it is.
+                let transport = &greeting.peer.transport;
+                connection.session.audit_refusal(transport, error.code()).await;
+            }
             end
         }
     };
@@ -338,6 +345,8 @@ impl Connection {
         if let Some(account) = login.account {
             self.session.become_account(account);
             self.session.login.is_expired = login.is_expired;
+            self.session.login.connection = login.connection;
+            self.session.login.audited = login.audited;
         }
         self.session.database = database;
         self.session.count_matched = count_matched;

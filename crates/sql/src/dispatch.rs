@@ -25,7 +25,7 @@ use crate::result::{Outcome, ResultColumn, ResultWriter};
 use crate::session::{Level, Session};
 use crate::traits::{Place, Traits, Writes};
 use crate::variables::hint::Before;
-use crate::{account, administration, ddl, execute, show, variables};
+use crate::{account, administration, audit, ddl, execute, show, variables};
 
 /// How often an autocommit statement is run again.
 const RERUNS_MAX: u32 = 10;
@@ -47,7 +47,27 @@ pub(crate) async fn run(
     shown: Option<&[u8]>,
 ) -> Result<Outcome, SqlError> {
     let traits = prepared.traits();
+    let audited = session.begin_audit(traits);
     let before = begin(session, prepared, traits, shown);
+    let result = run_counted(session, prepared, traits, (parameters, shown.is_some()), out).await;
+    finish(session, &result);
+    session.drop_hints(before);
+    if let Some(audited) = audited {
+        let code = result.as_ref().err().map_or(0, SqlError::code);
+        Box::pin(session.audit(&audited, (prepared, shown), traits, code)).await;
+    }
+    result
+}
+
+/// Runs a statement that has begun; `parameters` with whether it is no part of another one.
+async fn run_counted(
+    session: &mut Session,
+    prepared: &Prepared,
+    traits: &Traits,
+    (parameters, is_outer): (&[Datum], bool),
+    out: &mut ResultWriter,
+) -> Result<Outcome, SqlError> {
+    session.count_use(traits, is_outer)?;
     session.renew_temporaries().await;
     if session.shared.abandoned.is_due(session.kernel.now()) {
         Box::pin(session.sweep_copies()).await;
@@ -105,8 +125,6 @@ pub(crate) async fn run(
     let result = result.and_then(|outcome| secured.map(|()| outcome));
     let kept_max = session.variables.max_error_count as usize;
     session.diagnostics.put_first(session.hint_warnings.take(), kept_max);
-    finish(session, &result);
-    session.drop_hints(before);
     result
 }
 
@@ -138,6 +156,7 @@ pub(crate) async fn run_text(
             let error = of_parser(&error);
             session.diagnostics.clear();
             finish(session, &Err(error.clone()));
+            session.audit_nonsense(&error).await;
             (Err(error), None)
         }
     }
@@ -213,7 +232,16 @@ fn begin(
     if !traits.is_diagnostic {
         session.diagnostics.clear();
     }
-    session.count_statement(traits.counter, shown);
+    if traits.place == Place::Account
+        && let Some(text) = shown
+    {
+        // Others see the list of processes.
+        let mode = session.variables.parser_mode();
+        let text = audit::secret::hidden(prepared.statement(), text, mode);
+        session.count_statement(traits.counter, Some(text.as_bytes()));
+    } else {
+        session.count_statement(traits.counter, shown);
+    }
     before
 }
 

@@ -22,8 +22,10 @@ use sqltype::{Datum, SqlType, TypeKind};
 use stdx::{Duration, Prng};
 
 use crate::account::AccountName;
+use crate::account::book::Records;
 use crate::account::check::Login;
 use crate::account::rights::shown_roles;
+use crate::audit::Auditor;
 use crate::connection::{Greeting, datum_of};
 use crate::directory::{Process, SLEEP};
 use crate::kernel::Kernel;
@@ -42,10 +44,11 @@ impl Shared {
             directory: options.directory.clone(),
             ledger: options.directory.enlist(),
             definitions: Default::default(),
-            accounts: Default::default(),
+            accounts: Records::new(options.admission.own_password.is_some()),
             heard: Default::default(),
             sequences: options.sequences.clone(),
             admission: options.admission.clone(),
+            audit: options.admission.audit.clone().map(Auditor::new),
             address: options.address.clone(),
             plans: Default::default(),
             statistics: Default::default(),

@@ -19,6 +19,7 @@ mod access;
 mod account;
 mod administration;
 mod admission;
+mod audit;
 mod catalog;
 mod claim;
 mod connection;
@@ -51,10 +52,13 @@ mod transaction;
 mod variables;
 
 pub use account::attempts::Attempts;
+pub use account::first::{OwnPassword, PasswordFile};
+pub use account::usage::Usage;
 pub use admission::{
     Admission, ClientHost, EncryptionFacts, EncryptionSettings, HostEncryption, KeyAnswer,
     PasswordKey, Verifiers,
 };
+pub use audit::{AuditFigures, AuditLimits, AuditLog, CLASSES as AUDIT_CLASSES, Kept};
 pub use directory::{Counters, Directory, Process, Registry};
 pub use memory::QueryMemory;
 pub use node::{ServerAddress, SqlNode, SqlOptions};

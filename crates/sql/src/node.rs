@@ -28,6 +28,7 @@ use model::{Address, ClusterState, WorkerId};
 use stdx::{Duration, HashMap, Instant};
 use wire::Message;
 
+use crate::account::first;
 use crate::admission::Admission;
 use crate::connection::{self, Greeting};
 use crate::directory::Directory;
@@ -77,6 +78,8 @@ pub struct ServerAddress {
 
 /// Connections of a worker that may be logging in at a time.
 const LOGGING_IN_MAX: usize = 2_048;
+/// The place of the task that no client has asked for.
+const NO_CONNECTION: ConnectionId = ConnectionId(u64::MAX);
 /// The timer of pauses and deadlines.
 const ALARM: Timer = Timer::Application(0);
 /// What a statement takes that rests beside others: shorter ones are what the others ask for.
@@ -97,6 +100,8 @@ pub struct SqlNode {
     armed: Option<Instant>,
     opened: u32,
     shutting_down: bool,
+    /// The task without a connection has been started, where there is one.
+    has_begun: bool,
 }
 
 /// What it takes to run a connection, beside the connection.
@@ -161,6 +166,7 @@ impl SqlNode {
             armed: None,
             opened: 0,
             shutting_down: false,
+            has_begun: false,
         }
     }
 
@@ -197,20 +203,24 @@ impl SqlNode {
             self.runner.shared.clone(),
             greeting,
         );
-        let connection = Connection {
-            number,
-            state: TaskState::Waits(Box::pin(task)),
-            link,
-            exchange,
-            desk: Desk::default(),
-            alarm: None,
-            has_paused: false,
-            rested: Instant::ZERO,
-            is_leaving: false,
-        };
-        self.connections.insert(id, connection);
+        self.connections.insert(id, Connection::new(number, Box::pin(task), link, exchange));
         self.by_number.insert(number, id);
         self.make_room(ctx, id);
+    }
+
+    /// Starts what the process does without a client, once and on one worker.
+    fn begin(&mut self, ctx: &mut Ctx<'_>) {
+        if std::mem::replace(&mut self.has_begun, true) || ctx.me().worker != WorkerId(0) {
+            return;
+        }
+        let Some(own) = self.options.admission.own_password.clone() else { return };
+        let exchange = Rc::new(RefCell::new(Exchange::default()));
+        let (kernel, shared) = (Kernel::new(exchange.clone()), self.runner.shared.clone());
+        let task = Box::pin(first::secure(kernel, shared, own, self.options.clock_base));
+        let link = Rc::new(RefCell::new(LinkState::default()));
+        // The host has no connection of that number, and no client can ask for its end.
+        self.connections.insert(NO_CONNECTION, Connection::new(0, task, link, exchange));
+        self.run(ctx, NO_CONNECTION);
     }
 
     /// Takes note of a connection that is to log in. Where too many are, the one that has taken
@@ -528,6 +538,25 @@ enum Step {
 }
 
 impl Connection {
+    fn new(
+        number: u32,
+        task: Task,
+        link: Rc<RefCell<LinkState>>,
+        exchange: Rc<RefCell<Exchange>>,
+    ) -> Self {
+        Self {
+            number,
+            state: TaskState::Waits(task),
+            link,
+            exchange,
+            desk: Desk::default(),
+            alarm: None,
+            has_paused: false,
+            rested: Instant::ZERO,
+            is_leaving: false,
+        }
+    }
+
     /// When its task waits no longer: for its peer, or for the end of its statement.
     fn deadline(&self) -> Option<Instant> {
         let (peer, statement) = (self.link.borrow().deadline, self.exchange.borrow().deadline);
@@ -619,6 +648,7 @@ impl Actor for SqlNode {
             _ => {
                 self.armed = None;
                 self.runner.client.start(ctx);
+                self.begin(ctx);
                 self.ring_alarms(ctx);
             }
         }

@@ -175,6 +175,11 @@ impl ResultWriter {
         self.started
     }
 
+    /// Whether both sides are capable of something.
+    pub(crate) fn has(&self, capability: u32) -> bool {
+        self.capabilities & capability != 0
+    }
+
     /// The connection, for what is no row: the file of LOAD DATA LOCAL.
     pub(crate) fn link(&self) -> (&Link, &Rc<RefCell<Channel>>) {
         (&self.link, &self.channel)
@@ -208,7 +213,7 @@ impl ResultWriter {
 
     /// Whether the client waits for an EOF between columns and rows.
     fn ends_columns(&self) -> bool {
-        self.capabilities & capability::DEPRECATE_EOF == 0
+        !self.has(capability::DEPRECATE_EOF)
     }
 
     /// Writes a row; as many values as columns.

@@ -24,6 +24,7 @@ use wire::Inspection;
 use crate::account::book::Records;
 use crate::account::check::Login;
 use crate::admission::Admission;
+use crate::audit::Auditor;
 use crate::catalog::Definitions;
 use crate::ddl::Abandoned;
 use crate::directory::{Directory, OwnLedger};
@@ -59,6 +60,8 @@ pub(crate) struct Shared {
     pub sequences: Sequences,
     /// What logging in takes from outside.
     pub(crate) admission: Admission,
+    /// The audit log, if there is one.
+    pub(crate) audit: Option<Auditor>,
     /// Where the server listens.
     pub address: ServerAddress,
     /// Statements seen before, by digest.

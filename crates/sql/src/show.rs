@@ -191,7 +191,7 @@ async fn unfiltered(session: &mut Session, show: &Show) -> Result<Listing, SqlEr
         Show::ErrorCount => Ok(server::diagnostics_count(session, true)),
         Show::Engines => Ok(server::engines()),
         Show::Engine { .. } => Ok(Listing::of_texts(&["Type", "Name", "Status"])),
-        Show::Plugins => Ok(server::plugins()),
+        Show::Plugins => Ok(server::plugins(session)),
         Show::ProcessList(full) => Ok(server::processes(session, *full)),
         Show::Grants { account, using } => server::grants(session, account.as_ref(), using),
         Show::Privileges => Ok(server::privileges()),

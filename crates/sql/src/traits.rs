@@ -76,6 +76,11 @@ impl Traits {
         }
     }
 
+    /// Of a text that is no statement.
+    pub(crate) const fn unknown() -> Self {
+        Self::new("error", Place::Administration)
+    }
+
     /// Of a statement that changes rows by a plan.
     const fn change(counter: &'static str) -> Self {
         Self { writes: Writes::Rows, ..Self::new(counter, Place::Planned) }

@@ -1,9 +1,12 @@
 // What an application does through go-sql-driver: text and binary protocol, transactions, types.
 // Usage: connector HOST PORT
+// With DB_USER, DB_PASSWORD and DB_CA in the environment it is that user, over TLS.
 package main
 
 import (
 	"bytes"
+	"crypto/tls"
+	"crypto/x509"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -35,14 +38,20 @@ func exec(db interface {
 }
 
 func main() {
-	address := fmt.Sprintf("root@tcp(%s:%s)/", os.Args[1], os.Args[2])
-	root, err := sql.Open("mysql", address)
+	address, encryption := fmt.Sprintf("root@tcp(%s:%s)/", os.Args[1], os.Args[2]), "false"
+	if authority := os.Getenv("DB_CA"); authority != "" {
+		verify(authority)
+		encryption = "ours"
+		who := os.Getenv("DB_USER") + ":" + os.Getenv("DB_PASSWORD")
+		address = fmt.Sprintf("%s@tcp(%s:%s)/", who, os.Args[1], os.Args[2])
+	}
+	root, err := sql.Open("mysql", address+"?tls="+encryption)
 	must(err, "open")
 	exec(root, "DROP DATABASE IF EXISTS connect_go")
 	exec(root, "CREATE DATABASE connect_go")
 	must(root.Close(), "close")
 	for _, interpolate := range []bool{false, true} {
-		dsn := fmt.Sprintf("%sconnect_go?parseTime=true&interpolateParams=%v", address, interpolate)
+		dsn := fmt.Sprintf("%sconnect_go?parseTime=true&interpolateParams=%v&tls=%s", address, interpolate, encryption)
 		db, err := sql.Open("mysql", dsn)
 		must(err, "open")
 		kinds(db, interpolate)
@@ -50,6 +59,17 @@ func main() {
 		must(db.Close(), "close")
 	}
 	fmt.Println("go-sql-driver: ok")
+}
+
+// Has certificates verified by an authority's file, under the name `ours`.
+func verify(authority string) {
+	file, err := os.ReadFile(authority)
+	must(err, "authority")
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(file) {
+		fail("no certificate in %s", authority)
+	}
+	must(mysql.RegisterTLSConfig("ours", &tls.Config{RootCAs: pool}), "tls")
 }
 
 func kinds(db *sql.DB, interpolate bool) {

@@ -1,6 +1,7 @@
 // What an application does through Connector/J: client and server prepared statements, metadata,
 // transactions, batches, types.
 // Usage: java -cp mysql-connector-j.jar Connector.java HOST PORT
+// With DB_USER, DB_PASSWORD and DB_CA in the environment it is that user, over TLS.
 
 import java.math.BigDecimal;
 import java.sql.*;
@@ -20,14 +21,18 @@ public class Connector {
 
     public static void main(String[] args) throws Exception {
         String base = "jdbc:mysql://" + args[0] + ":" + args[1] + "/";
-        try (Connection c = DriverManager.getConnection(base + "?sslMode=DISABLED", "root", "");
+        boolean encrypted = System.getenv("DB_CA") != null;
+        String user = encrypted ? System.getenv("DB_USER") : "root";
+        String password = encrypted ? System.getenv("DB_PASSWORD") : "";
+        String mode = encrypted ? "REQUIRED" : "DISABLED";
+        try (Connection c = DriverManager.getConnection(base + "?sslMode=" + mode, user, password);
                 Statement s = c.createStatement()) {
             s.execute("DROP DATABASE IF EXISTS connect_java");
             s.execute("CREATE DATABASE connect_java");
         }
         for (String option : new String[] {"useServerPrepStmts=false", "useServerPrepStmts=true", "rewriteBatchedStatements=true"}) {
-            String url = base + "connect_java?sslMode=DISABLED&connectionTimeZone=UTC&" + option;
-            try (Connection c = DriverManager.getConnection(url, "root", "")) {
+            String url = base + "connect_java?sslMode=" + mode + "&connectionTimeZone=UTC&" + option;
+            try (Connection c = DriverManager.getConnection(url, user, password)) {
                 kinds(c, option);
                 transactions(c, option);
                 metadata(c);

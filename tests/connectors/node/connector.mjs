@@ -1,11 +1,17 @@
 // What an application does through mysql2: text and binary protocol, transactions, every type.
 // Usage: node connector.mjs HOST PORT
+// With DB_USER, DB_PASSWORD and DB_CA in the environment it is that user, over TLS.
 
 import assert from 'node:assert/strict';
+import fs from 'node:fs';
 import mysql from 'mysql2/promise';
 
 const [host, port] = [process.argv[2], Number(process.argv[3])];
-const options = { host, port, user: 'root', supportBigNumbers: true, bigNumberStrings: true, dateStrings: true };
+const { DB_USER, DB_PASSWORD, DB_CA } = process.env;
+const login = DB_CA
+  ? { user: DB_USER, password: DB_PASSWORD, ssl: { ca: fs.readFileSync(DB_CA), rejectUnauthorized: true } }
+  : { user: 'root' };
+const options = { host, port, ...login, supportBigNumbers: true, bigNumberStrings: true, dateStrings: true };
 
 const columns = [
   ['t', 'TINYINT', -128], ['ut', 'TINYINT UNSIGNED', 255], ['s', 'SMALLINT', -32768],

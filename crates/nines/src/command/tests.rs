@@ -57,8 +57,36 @@ fn options_in_both_forms() {
     let settings = &options.place.tls.settings;
     let files = (settings.certificate.clone(), settings.key.clone());
     assert_eq!(files, (Some("c".into()), Some("k".into())));
-    assert!(options.place.tls.require && options.place.native_password);
+    assert_eq!(options.place.variables, [("require_secure_transport", "ON".to_owned())]);
+    assert!(options.place.native_password && options.place.root == RootPassword::AtFirst);
     assert_eq!((settings.versions.as_str(), settings.suites.as_deref()), ("TLSv1.3", Some("s")));
+}
+
+#[test]
+fn an_audit_log_is_kept_as_asked_for() {
+    let options = options(
+        "nines dev --initialize-insecure --local-infile --audit-log-file=a.log \
+         --audit-log-strategy=SYNCHRONOUS --audit-log-statements=ACCOUNT,DEFINITION \
+         --audit-log-include-accounts=a@b --audit-log-include-accounts=c@d \
+         --audit-log-rotate-on-size=1M --audit-log-buffer-size=64K",
+    );
+    let audit = options.place.audit.expect("it is asked for");
+    assert_eq!((audit.file, audit.buffer), (PathBuf::from("a.log"), 64 << 10));
+    assert_eq!(options.place.root, RootPassword::Never);
+    let given: Vec<String> =
+        options.place.variables.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    assert_eq!(
+        given,
+        [
+            "local_infile=ON",
+            "audit_log_buffer_size=65536",
+            "audit_log_rotate_on_size=1048576",
+            "audit_log_include_accounts=a@b,c@d",
+            "nines_audit_log_statements=ACCOUNT,DEFINITION",
+            "audit_log_strategy=SYNCHRONOUS",
+            "audit_log_file=a.log",
+        ]
+    );
 }
 
 #[test]
@@ -92,6 +120,11 @@ fn an_error_is_one_line_that_names_the_option() {
         ("nines dev --data-memory=99999999T", "--data-memory"),
         ("nines dev --tls-cert=c", "--tls-key"),
         ("nines dev --durability=disk", "give --dir"),
+        ("nines dev --initialize-insecure --reset-root-password", "--reset-root-password"),
+        ("nines dev --audit-log-file=x --audit-log-buffer-size=1K", "4K"),
+        ("nines dev --audit-log-policy=ALL", "--audit-log-file"),
+        ("nines dev --audit-log-file=x --audit-log-policy=SOME", "--audit-log-policy"),
+        ("nines dev --audit-log-file=x --audit-log-statements=READ,X", "--audit-log-statements"),
         ("nines dev --dir=x --durability=paper", "--durability"),
         ("nines dev --io=tape", "--io"),
         ("nines dev --tune=speed=1", "--tune"),

@@ -78,6 +78,7 @@ impl Processes {
             }
             SQL => command
                 .args(["sql", "-c", &connect, "--port", &self.sql_port.to_string()])
+                .arg("--initialize-insecure")
                 .arg("--socket")
                 .arg(self.socket()),
             _ => command.args(["data", "-c", &connect]),

@@ -40,14 +40,16 @@ pub(crate) fn run(options: &SqlOptions) -> Result<(), String> {
     let credentials = credentials(own, found_in(&place.directory)?)?;
     let layout = Layout::new(own, options.workers, &Cpus::of_process())?;
     let threads = layout.workers;
+    let log = log_of(node);
     let endpoint = Endpoint::new(vec![(node, Role::Client)]);
     let serves_http = endpoint.serve_node(own)?;
+    let admission = place.admission(node, log.clone())?;
     let (connect, verify) = (place.how_to_connect(&options.place.bind), place.how_to_verify());
     let address = ServerAddress { encrypted: config.is_encrypted(), ..place.server_address() };
     let application = application::sql_node(
         address,
-        place.admission(),
-        options.place.tls.require,
+        admission,
+        &options.place.variables,
         options.durable,
         own.query_memory(),
     );
@@ -68,7 +70,6 @@ pub(crate) fn run(options: &SqlOptions) -> Result<(), String> {
     let cluster = cluster.map_err(|error| format!("cannot start: {error}"))?;
     endpoint.attach(cluster.observer());
     let ready = format!("ready: SQL node {} of cluster {}; {connect}", node.0, config.name());
-    let log = log_of(node);
     log(&format!("threads: {}; {}", layout.line, cluster.spinning()));
     log(&verify);
     serves_http.iter().for_each(|line| log(line));

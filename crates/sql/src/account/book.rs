@@ -4,7 +4,7 @@
 //! [`Book`], the accounts of a state of the cluster; the records a worker has read.
 //! # Guarantees
 //! Before the first change of accounts there is one, `root` from `localhost`, who may do
-//! everything.
+//! everything; nobody logs in as that where `root` is to get a password first.
 //! # Not here
 //! Proving who one is (`connection::login`).
 
@@ -33,6 +33,8 @@ pub(crate) struct Records {
     by_key: RefCell<BTreeMap<Box<str>, Known>>,
     /// The hosts of all accounts, each once, with the change of accounts they were collected after.
     hosts: RefCell<Option<(ControlIndex, Rc<[String]>)>>,
+    /// The first account has no password yet that anybody knows: nobody is let in as it.
+    is_guarded: bool,
 }
 
 /// The accounts of a state of the cluster.
@@ -43,6 +45,11 @@ pub(crate) struct Book<'a> {
 }
 
 impl Records {
+    /// None read yet. Where the cluster gives `root` a password nobody logs in before.
+    pub(crate) fn new(is_guarded: bool) -> Self {
+        Self { is_guarded, ..Self::default() }
+    }
+
     /// The accounts of the state that a worker has reached.
     pub(crate) fn book(&self, kernel: &Kernel) -> Book<'_> {
         Book { cluster: kernel.cluster(), records: self }
@@ -66,7 +73,7 @@ impl Records {
 
 impl Book<'_> {
     /// Nobody has changed accounts yet.
-    fn is_new(&self) -> bool {
+    pub(super) fn is_new(&self) -> bool {
         self.cluster.accounts_changed == ControlIndex(0)
     }
 
@@ -142,6 +149,9 @@ impl Book<'_> {
         user: &str,
         from: &ClientHost,
     ) -> Result<Option<(AccountName, Rc<Record>)>, SqlError> {
+        if self.is_new() && self.records.is_guarded {
+            return Ok(None);
+        }
         let mut fitting: Vec<AccountName> = [user, ""]
             .into_iter()
             .flat_map(|user| self.hosts_of(user))

@@ -23,11 +23,13 @@ use sql_parser::ast::{self, Show, Statement};
 use super::attempts::Lockout;
 use super::privilege::{Dynamic, Privileges as P};
 use super::rights::{Active, Rights, RoleRules};
+use super::usage::{CountedConnection, Limits};
 use super::{AccountName, error};
 use crate::admission::ClientHost;
+use crate::audit::AuditedConnection;
 use crate::prepared::Prepared;
 use crate::session::Session;
-use crate::traits::Place;
+use crate::traits::{Place, Traits, Writes};
 use crate::variables;
 
 use rows::Checking;
@@ -41,6 +43,10 @@ pub(crate) struct Login {
     pub(crate) active: Active,
     /// The password has expired: nothing may be done but to change it.
     pub(crate) is_expired: bool,
+    /// It counts for the account as long as it has it.
+    pub(crate) connection: Option<CountedConnection>,
+    /// Its end is told to the audit log.
+    pub(crate) audited: Option<AuditedConnection>,
     /// What it may do, with the change of accounts that this was made by.
     rights: RefCell<Option<(ControlIndex, Rc<Rights>)>>,
 }
@@ -53,6 +59,8 @@ pub(crate) struct Candidate {
     pub(crate) account: Account,
     /// What failed logins lead to, if they are counted.
     pub(crate) lockout: Option<Lockout>,
+    /// How much it may do.
+    pub(crate) limits: Limits,
 }
 
 /// What a prepared statement was allowed by: the rights, the definitions, the default database.
@@ -77,7 +85,8 @@ impl Session {
         let now = self.statement_time / 1_000_000;
         Ok(found.map(|(name, record)| {
             let account = record.login(&name, now, lifetime);
-            Candidate { name, account, lockout: record.lockout() }
+            let limits = Limits::of(record.limits);
+            Candidate { name, account, lockout: record.lockout(), limits }
         }))
     }
 
@@ -96,6 +105,31 @@ impl Session {
         let now = self.statement_time / 1_000_000;
         let counted = self.shared.admission.attempts.count(&of.name, lockout, proven, now);
         counted.map_err(|blocked| error::blocked((user, host), lockout, &blocked))
+    }
+
+    /// Counts a login to an account, which has proven itself.
+    ///
+    /// # Errors
+    /// 1203 and 1226 where the account may not be connected once more.
+    pub(crate) fn count_connection(&self, of: &Candidate) -> Result<CountedConnection, SqlError> {
+        let most = global(self, "max_user_connections").parse().unwrap_or_default();
+        self.shared.admission.usage.connect(&of.name, &of.limits, most, self.statement_time)
+    }
+
+    /// Counts a statement for the account, where that may run so many. It is an outer one unless
+    /// another statement runs it.
+    ///
+    /// # Errors
+    /// 1226 if there were as many.
+    pub(crate) fn count_use(&self, traits: &Traits, is_outer: bool) -> Result<(), SqlError> {
+        // Whoever has no account is refused for that.
+        let Ok(rights) = self.rights() else { return Ok(()) };
+        let limits = rights.limits;
+        if !limits.concern_statements() {
+            return Ok(());
+        }
+        let kind = (is_outer, traits.writes != Writes::Nothing);
+        self.shared.admission.usage.execute(&rights.account, &limits, kind, self.statement_time)
     }
 
     /// The session uses other roles from now on.

@@ -35,6 +35,22 @@ pub(crate) fn denied(who: &AccountName) -> SqlError {
     SqlError::of::<1045>(&[&who.user, &who.host, &"YES"])
 }
 
+/// 1203: the limit of all accounts.
+pub(crate) fn too_many_connections(who: &AccountName) -> SqlError {
+    let text = format!(
+        "User {} already has more than 'max_user_connections' active connections",
+        who.user
+    );
+    SqlError::new(1203, "42000", text)
+}
+
+/// 1226: a limit of the account.
+pub(crate) fn limit_reached(who: &AccountName, what: &str, limit: u64) -> SqlError {
+    let text =
+        format!("User '{}' has exceeded the '{what}' resource (current value: {limit})", who.user);
+    SqlError::new(1226, "42000", text)
+}
+
 /// 1227.
 pub(crate) fn needs(privileges: &str) -> SqlError {
     SqlError::of::<1227>(&[&privileges])

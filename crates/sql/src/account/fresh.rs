@@ -55,10 +55,7 @@ impl Session {
 
     /// Learns what some data node has learned by now, changes of accounts among it.
     async fn hear(&self) -> Result<(), SqlError> {
-        let kernel = self.kernel.beside();
-        let epoch = kernel.open_snapshot().await?;
-        kernel.close_snapshot(epoch);
-        Ok(())
+        Ok(hear(&self.kernel).await?)
     }
 
     /// Whether any account is for clients from there, by what the cluster knows now.
@@ -94,6 +91,14 @@ impl Session {
         let _ = self.renew_lease().await;
         Ok(self.login_account(user, from)?.as_ref() == found)
     }
+}
+
+/// Learns what some data node has learned by now, changes of accounts among it.
+pub(super) async fn hear(kernel: &Kernel) -> Result<(), Failure> {
+    let kernel = kernel.beside();
+    let epoch = kernel.open_snapshot().await?;
+    kernel.close_snapshot(epoch);
+    Ok(())
 }
 
 /// Waits until every data node that serves has reached the state that this worker has, but no

@@ -17,6 +17,7 @@ use sql_expression::SqlError;
 use super::book::Book;
 use super::privilege::{Dynamic, DynamicSet, Privileges};
 use super::record::{Record, TableGrant};
+use super::usage::Limits;
 use super::{AccountName, host};
 
 /// What a session may do.
@@ -33,6 +34,8 @@ pub(crate) struct Rights {
     /// Static privileges everywhere, without a look at restrictions.
     pub(crate) global: Privileges,
     dynamic: DynamicSet,
+    /// How much the account may do.
+    pub(crate) limits: Limits,
     /// Everything is allowed.
     is_complete: bool,
     /// Names of databases in grants are patterns.
@@ -124,7 +127,9 @@ impl Rights {
             let names = source.record.dynamic.keys();
             names.filter_map(|name| Dynamic::named(name)).for_each(|one| dynamic.add(one));
         }
+        let limits = sources.first().map(|own| Limits::of(own.record.limits));
         Self {
+            limits: limits.unwrap_or_default(),
             stamp: STAMPS.fetch_add(1, Ordering::Relaxed),
             account,
             roles,

@@ -1,4 +1,5 @@
 //! Accounts by statements, on the control log's own state machine.
 
+mod first;
 mod matrix;
 mod statements;

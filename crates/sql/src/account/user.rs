@@ -18,7 +18,6 @@ use super::policy::Policy;
 use super::privilege::{Dynamic, Privileges};
 use super::record::{Record, Requirement, RoleGrant};
 use super::{AccountName, DEFAULT_PLUGIN, error, password, role};
-use crate::variables::promise::refusal;
 
 /// The longest name of a user, in characters.
 const USER_MAX: usize = 32;
@@ -109,8 +108,14 @@ pub(super) fn alter(
         identify(draft, &name, &mut record, spec, prng)?;
         record.expired |= alter.options.password.contains(&PasswordOption::Expire);
         let forgot = |one: &ast::Authentication| one.secret == AuthenticationSecret::None;
-        if spec.authentication.as_ref().is_some_and(forgot) && record.plugin != SOCKET {
-            // There is no password any more: one must be chosen.
+        let says_when = |option: &PasswordOption| {
+            use PasswordOption::{ExpireDays, ExpireDefault, ExpireNever};
+            matches!(option, ExpireDefault | ExpireNever | ExpireDays(_))
+        };
+        let is_said = alter.options.password.iter().any(says_when);
+        if spec.authentication.as_ref().is_some_and(forgot) && record.plugin != SOCKET && !is_said {
+            // There is no password any more: one must be chosen. Tools that save accounts without a
+            // password say when it expires.
             record.expired = true;
         }
         if let Some(choice) = &alter.default_role {
@@ -358,10 +363,6 @@ fn options(
         };
     }
     for (word, value) in &options.limits {
-        if *value > 0 {
-            let what = word.to_ascii_uppercase();
-            promised(draft, &what, "what an account may do in an hour is not limited")?;
-        }
         let at = super::show::LIMITS.iter().position(|name| name.eq_ignore_ascii_case(word));
         record.limits[at.unwrap_or_default()] = *value;
     }
@@ -397,17 +398,6 @@ fn options(
         record.locked = locked;
     }
     attribute(record, options)
-}
-
-/// Refuses what promises a protection that there is not; with `nines_ignore_unsupported` that is a
-/// warning.
-fn promised(draft: &mut Draft<'_>, what: &str, why: &str) -> Result<(), SqlError> {
-    let refusal = refusal(what, why);
-    if !draft.session.ignores_promises() {
-        return Err(refusal);
-    }
-    draft.warn(refusal);
-    Ok(())
 }
 
 fn in_days(number: u64, least: u64) -> Result<u64, SqlError> {

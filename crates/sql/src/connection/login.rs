@@ -171,14 +171,28 @@ async fn authenticate(
     greeting: &Greeting,
     patience: Patience,
 ) -> Result<(), End> {
+    let admitted = admit(connection, response, greeting, patience).await;
+    if let Err(End::Error(refused)) = &admitted {
+        connection.session.audit_refusal(&greeting.peer.transport, refused.code()).await;
+    }
+    admitted
+}
+
+async fn admit(
+    connection: &mut Connection,
+    response: Response,
+    greeting: &Greeting,
+    patience: Patience,
+) -> Result<(), End> {
     connection.session.set_client_collation(response.collation);
-    require_protection(connection, greeting)?;
     let user = connection.text(response.user);
+    let from = ClientHost::of(&greeting.peer.transport);
+    connection.session.user = format!("{user}@{}", from.name());
+    require_protection(connection, greeting)?;
     let database = response.database.map(|name| connection.text(name));
     let attributes = response.attributes.into_iter();
     connection.session.attributes =
         attributes.map(|(name, value)| (connection.text(name), connection.text(value))).collect();
-    let from = ClientHost::of(&greeting.peer.transport);
     let session = &mut connection.session;
     let now = session.kernel.now();
     session.statement_time = greeting.clock_base + (now.as_nanos() / 1000) as i64;
@@ -220,6 +234,8 @@ async fn authenticate(
         return Err(End::Error(SqlError::of::<3118>(&[&user, &from.name()])));
     }
     admit_expired(connection, &account)?;
+    let counted = connection.session.count_connection(&found).map_err(End::Error)?;
+    let own_limit = found.limits.connections;
     // What MariaDB's clients verify a certificate by that no authority vouches for.
     let info = match (proven, tls.as_deref()) {
         (Proven::Native(hash), Some(tls)) => {
@@ -229,7 +245,14 @@ async fn authenticate(
     };
     connection.session.become_account(found.name);
     connection.session.login.is_expired = account.has_expired;
+    connection.session.login.connection = Some(counted);
+    if own_limit > 0 {
+        let limit = Some(own_limit.to_string());
+        connection.session.variables.assign("max_user_connections", limit);
+    }
     enter(connection, greeting, &user, database.as_deref()).await?;
+    let session = &mut connection.session;
+    session.login.audited = session.audit_login(&greeting.peer.transport).await;
     let outcome = Outcome::Done { affected: 0, last_insert_id: 0, info };
     connection.answer(Ok(outcome), false);
     Ok(())
@@ -266,7 +289,6 @@ async fn enter(
     database: Option<&str>,
 ) -> Result<(), End> {
     let from = ClientHost::of(&greeting.peer.transport);
-    connection.session.user = format!("{user}@{}", from.name());
     connection.wire.link.set_logged_in();
     register(connection, greeting, user, from.name());
     if let Some(database) = database {

@@ -1,6 +1,7 @@
 //! Conversations with clients that know exactly what they send.
 
 mod accounts;
+mod audit;
 mod memory;
 
 use std::future::Future;
@@ -115,8 +116,10 @@ impl Client {
             self.over = self.task.as_mut().poll(&mut context).is_ready();
             let mut exchange = self.exchange.borrow_mut();
             let Some((ticket, _, ask)) = exchange.asks.pop_front() else { return };
-            let expected =
-                matches!(ask, Ask::Abort | Ask::Sleep(_) | Ask::Inspect { .. } | Ask::OpenSnapshot);
+            let expected = matches!(
+                ask,
+                Ask::Abort | Ask::Commit | Ask::Sleep(_) | Ask::Inspect { .. } | Ask::OpenSnapshot
+            );
             assert!(expected, "{ask:?}");
             self.pauses += usize::from(matches!(ask, Ask::Sleep(_)));
             self.asks += usize::from(matches!(ask, Ask::OpenSnapshot));

@@ -11,6 +11,7 @@
 use client::{ClientOperation, OperationAnswer};
 use model::{ErrorCode, Value};
 use mysql_wire::answer;
+use mysql_wire::constants::capability;
 use sql_expression::{Binder, Clause, Level, Pauses, Scope, ScopeTable, SqlError};
 use sql_parser::ast::{self, LoadColumn, LoadDuplicates};
 use sqltype::{Datum, SqlType};
@@ -58,7 +59,8 @@ pub(crate) async fn load_data(
         return Err(SqlError::new(1290, "HY000", text));
     }
     let switch = variables::registry::find("local_infile").expect("it is in the table");
-    if variables::shown_text(session, switch, true).as_deref() == Some("OFF") {
+    let is_off = variables::shown_text(session, switch, true).as_deref() == Some("OFF");
+    if is_off || !out.has(capability::LOCAL_FILES) {
         return Err(SqlError::of::<3948>(&[]));
     }
     let mut planner = Planner::new(session, &[]);

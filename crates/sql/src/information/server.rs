@@ -106,12 +106,18 @@ pub(crate) const ENGINES: [[&str; 6]; 2] = [
 ];
 
 /// Plugins: name, status, type.
-pub(crate) const PLUGINS: [[&str; 3]; 4] = [
-    ["mysql_native_password", "ACTIVE", "AUTHENTICATION"],
-    ["caching_sha2_password", "ACTIVE", "AUTHENTICATION"],
-    ["ndbcluster", "ACTIVE", "STORAGE ENGINE"],
-    ["InnoDB", "ACTIVE", "STORAGE ENGINE"],
-];
+pub(crate) fn plugins_of(session: &Session) -> [[&'static str; 3]; 6] {
+    let status = |is_on: bool| if is_on { "ACTIVE" } else { "DISABLED" };
+    let native = status(session.shared.admission.native_password);
+    [
+        ["mysql_native_password", native, "AUTHENTICATION"],
+        ["caching_sha2_password", "ACTIVE", "AUTHENTICATION"],
+        ["auth_socket", "ACTIVE", "AUTHENTICATION"],
+        ["audit_log", status(session.shared.audit.is_some()), "AUDIT"],
+        ["ndbcluster", "ACTIVE", "STORAGE ENGINE"],
+        ["InnoDB", "ACTIVE", "STORAGE ENGINE"],
+    ]
+}
 
 /// The licence of everything here.
 pub(crate) const LICENSE: &str = "Apache-2.0";
@@ -120,7 +126,7 @@ fn texts<const N: usize>(rows: &[[&str; N]]) -> Rows {
     rows.iter().map(|row| row.map(text).to_vec()).collect()
 }
 
-fn plugins(_: &Session, _: &Hints) -> Result<Rows, SqlError> {
+fn plugins(session: &Session, _: &Hints) -> Result<Rows, SqlError> {
     let row = |[name, status, kind]: &[&str; 3]| {
         vec![
             text(name),
@@ -136,7 +142,7 @@ fn plugins(_: &Session, _: &Hints) -> Result<Rows, SqlError> {
             text("FORCE"),
         ]
     };
-    Ok(PLUGINS.iter().map(row).collect())
+    Ok(plugins_of(session).iter().map(row).collect())
 }
 
 /// Rows of CHARACTER_SETS; SHOW CHARACTER SET has the same in another order.
@@ -262,7 +268,8 @@ pub(crate) fn status(session: &Session, global: bool) -> Vec<(String, String)> {
     add("Compression", "OFF".to_owned());
     drop(registry);
     let encryption = crate::administration::encryption::status(session, global);
-    list.extend(encryption.into_iter().map(|(name, value)| (name.to_owned(), value)));
+    let told = encryption.into_iter().chain(crate::audit::status(session));
+    list.extend(told.map(|(name, value)| (name.to_owned(), value)));
     list.sort_unstable();
     list
 }

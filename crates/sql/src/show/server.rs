@@ -187,9 +187,9 @@ pub(super) fn engines() -> Listing {
 }
 
 /// SHOW PLUGINS.
-pub(super) fn plugins() -> Listing {
+pub(super) fn plugins(session: &Session) -> Listing {
     let mut listing = Listing::of_texts(&["Name", "Status", "Type", "Library", "License"]);
-    for [name, status, kind] in server::PLUGINS {
+    for [name, status, kind] in server::plugins_of(session) {
         let [name, status, kind] = [name, status, kind].map(Datum::text);
         listing.push(vec![name, status, kind, Datum::Null, Datum::text(server::LICENSE)]);
     }

@@ -17,7 +17,7 @@ const OWN_KEYS: &str =
     "tables have no keys of their own: EncryptedFileSystem encrypts all files, or none";
 
 /// A variable, the value that says what is true here, and what another value would promise.
-const PROMISES: [(&str, Option<&str>, &str); 11] = [
+const PROMISES: [(&str, Option<&str>, &str); 10] = [
     ("binlog_encryption", Some("OFF"), "there is no binary log"),
     ("default_table_encryption", Some("OFF"), OWN_KEYS),
     ("group_replication_consistency", Some("EVENTUAL"), "there is no group replication"),
@@ -27,7 +27,6 @@ const PROMISES: [(&str, Option<&str>, &str); 11] = [
         Some("0"),
         "set nines_durability to have commits wait for the disk",
     ),
-    ("max_user_connections", Some("0"), "the connections of an account are not limited"),
     ("offline_mode", Some("OFF"), "clients are not refused"),
     ("read_only", Some("OFF"), "writes are not refused"),
     (

@@ -11,6 +11,8 @@
 
 use sql_expression::BlockEncryption;
 
+use crate::audit::CLASSES;
+
 /// A system variable.
 #[derive(Debug)]
 pub(crate) struct Variable {
@@ -123,6 +125,18 @@ variables! {
     activate_all_roles_on_login, GLOBAL, DYNAMIC, Switch, "OFF";
     admin_address, GLOBAL, FIXED, Text, "";
     admin_port, GLOBAL, FIXED, Integer(0, 65_535), "33062";
+    audit_log_buffer_size, GLOBAL, FIXED, Integer(4_096, 4_294_967_295), "1048576";
+    audit_log_exclude_accounts, GLOBAL, DYNAMIC, Text, "";
+    audit_log_file, GLOBAL, FIXED, Text, "";
+    audit_log_flush, GLOBAL, DYNAMIC, Switch, "OFF";
+    audit_log_format, GLOBAL, FIXED, Choice(&["JSON"]), "JSON";
+    audit_log_include_accounts, GLOBAL, DYNAMIC, Text, "";
+    audit_log_include_databases, GLOBAL, DYNAMIC, Text, "";
+    audit_log_max_size, GLOBAL, DYNAMIC, Integer(0, u64::MAX), "0";
+    audit_log_policy, GLOBAL, DYNAMIC, Choice(&["ALL", "LOGINS", "QUERIES", "NONE"]), "ALL";
+    audit_log_rotate_on_size, GLOBAL, DYNAMIC, Integer(0, u64::MAX), "0";
+    audit_log_strategy, GLOBAL, DYNAMIC,
+        Choice(&["ASYNCHRONOUS", "PERFORMANCE", "SEMISYNCHRONOUS", "SYNCHRONOUS"]), "ASYNCHRONOUS";
     authentication_policy, GLOBAL, DYNAMIC, Text, "*,,";
     auto_generate_certs, GLOBAL, FIXED, Switch, "ON";
     auto_increment_increment, BOTH, DYNAMIC, Integer(1, 65_535), "1";
@@ -283,7 +297,7 @@ variables! {
     lc_messages_dir, GLOBAL, FIXED, Text, "";
     lc_time_names, BOTH, DYNAMIC, Locale, "en_US";
     license, GLOBAL, FIXED, Text, "Apache-2.0";
-    local_infile, GLOBAL, DYNAMIC, Switch, "ON";
+    local_infile, GLOBAL, DYNAMIC, Switch, "OFF";
     lock_wait_timeout, BOTH, DYNAMIC, Integer(1, 31_536_000), "31536000";
     locked_in_memory, GLOBAL, FIXED, Switch, "OFF";
     log_bin, GLOBAL, FIXED, Switch, "OFF";
@@ -353,6 +367,8 @@ variables! {
     net_write_timeout, BOTH, DYNAMIC, Integer(1, 31_536_000), "60";
     new, BOTH, DYNAMIC, Switch, "OFF";
     nines_analytic_snapshot, BOTH, DYNAMIC, Switch, "ON";
+    nines_audit_log_statements, GLOBAL, DYNAMIC, Flags(&CLASSES),
+        "READ,WRITE,DEFINITION,ACCOUNT,TRANSACTION,ADMINISTRATION";
     nines_column_rows, BOTH, DYNAMIC, Integer(0, u64::MAX), "1000";
     nines_durability, BOTH, DYNAMIC, Choice(&["memory", "disk"]), "memory";
     nines_ignore_unsupported, BOTH, DYNAMIC, Switch, "OFF";

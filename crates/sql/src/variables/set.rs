@@ -15,9 +15,9 @@ use sqltype::Datum;
 use super::registry::{self, Scope, Variable};
 use super::{SessionVariables, unknown, value};
 use crate::catalog::{column, error};
-use crate::execute;
 use crate::result::Outcome;
 use crate::session::{Isolation, Level, Session};
+use crate::{audit, execute};
 
 /// An assignment that has been checked.
 enum Assignment {
@@ -245,6 +245,11 @@ async fn assign(
             let memory = session.shared.directory.memory();
             let given = text.and_then(|text| text.parse().ok());
             memory.set_limit(given.unwrap_or(memory.configured()));
+        }
+        Assignment::Global(variable, text) if variable.name == audit::FLUSH => {
+            if let (Some("ON"), Some(auditor)) = (text.as_deref(), &session.shared.audit) {
+                auditor.log.flush();
+            }
         }
         Assignment::Global(variable, text) => {
             let mut registry = session.shared.directory.lock();

@@ -198,7 +198,6 @@ fn what_promises_more_than_there_is_is_refused_unless_it_is_to_be_ignored() {
         "SET GLOBAL super_read_only = ON",
         "SET GLOBAL offline_mode = ON",
         "SET GLOBAL innodb_flush_log_at_trx_commit = 1",
-        "SET GLOBAL max_user_connections = 5",
         "SET GLOBAL init_connect = 'SELECT 1'",
         "SET default_table_encryption = ON",
         "SET sql_generate_invisible_primary_key = ON",

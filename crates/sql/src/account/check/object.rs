@@ -9,6 +9,7 @@ use sql_parser::ast::{
 use super::super::privilege::{Dynamic, Privileges as P};
 use super::super::{AccountName, error};
 use super::{Checking, named};
+use crate::audit;
 use crate::catalog::names::TableName;
 use crate::information;
 use crate::variables::registry;
@@ -294,7 +295,13 @@ impl Checking<'_> {
                 self.exprs(std::slice::from_ref(value))?;
                 let name = target.name.as_str();
                 match target.scope {
-                    Some(VariableScope::Global | VariableScope::Persist) => self.variables(),
+                    Some(VariableScope::Global | VariableScope::Persist) => {
+                        self.variables()?;
+                        match audit::is_of_log(name) {
+                            true => self.administers(Dynamic::AUDIT_ADMIN),
+                            false => Ok(()),
+                        }
+                    }
                     Some(VariableScope::PersistOnly) => {
                         self.variables()?;
                         self.dynamic(Dynamic::PERSIST_RO_VARIABLES_ADMIN)

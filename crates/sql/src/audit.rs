@@ -1,0 +1,273 @@
+//! The audit log: what connections and statements tell it, and when they wait for it.
+//!
+//! # Owns
+//! [`AuditLog`], the host's side; which events there are and what is in them (`event`), which of
+//! them are wanted (`filter`), what of a statement's text may be seen (`secret`).
+//! # Guarantees
+//! No password of a statement is in it. Without a log nothing is computed for it. A statement is
+//! told when it has ended and before it is answered for, by the settings that held when it began.
+//! # Not here
+//! Files and their rotation, times and numbers of events: the host.
+
+mod event;
+mod filter;
+pub(crate) mod secret;
+
+use std::cell::RefCell;
+use std::fmt;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use actor::Transport;
+use sql_expression::SqlError;
+use sql_parser::ast::Statement;
+use stdx::Duration;
+
+use crate::directory::Directory;
+use crate::kernel::Kernel;
+use crate::prepared::Prepared;
+use crate::session::Session;
+use crate::traits::Traits;
+
+use event::{Connected, Event};
+pub use filter::CLASSES;
+pub(crate) use filter::FLUSH;
+use filter::Filter;
+
+/// How long to wait before it is looked again whether an event has been written.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
+
+/// What an event has to have reached before its statement is answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kept {
+    /// Nothing: it may be lost when the log is slow.
+    #[default]
+    Nowhere,
+    /// The system.
+    Written,
+    /// The disk.
+    Synced,
+}
+
+/// Sizes of files, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AuditLimits {
+    /// A file that is as large is put aside and another begun; 0 for never.
+    pub rotate_on_size: u64,
+    /// The oldest files go when all are larger together; 0 for never.
+    pub max_size: u64,
+}
+
+/// What the log has done since the process began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AuditFigures {
+    /// Events that were written.
+    pub written: u64,
+    /// Events that were not, as the log was too slow or full.
+    pub lost: u64,
+    /// Bytes of the present file.
+    pub current_size: u64,
+    /// Bytes of all events that were written.
+    pub total_size: u64,
+}
+
+/// The host's audit log. It writes aside, in the order in which it is given events.
+pub trait AuditLog: fmt::Debug + Send + Sync {
+    /// Takes an event: members of a JSON object, to which time and number are added. An event that
+    /// somebody waits for is not lost. Its number.
+    fn write(&self, event: &str, kept: Kept) -> u64;
+
+    /// Whether an event has been written so far.
+    fn has_reached(&self, number: u64, kept: Kept) -> bool;
+
+    /// Closes the file and opens it by its name.
+    fn flush(&self);
+
+    /// Sets sizes of files.
+    fn limit(&self, limits: AuditLimits);
+
+    /// What it has done.
+    fn figures(&self) -> AuditFigures;
+}
+
+/// The log as a worker uses it.
+#[derive(Debug)]
+pub(crate) struct Auditor {
+    pub(crate) log: Arc<dyn AuditLog>,
+    /// What is wanted, with the version of the global variables that say so.
+    filter: RefCell<Option<(u64, Rc<Filter>)>>,
+}
+
+impl Auditor {
+    pub(crate) fn new(log: Arc<dyn AuditLog>) -> Self {
+        Self { log, filter: RefCell::default() }
+    }
+
+    /// What is wanted now.
+    fn filter(&self, directory: &Directory) -> Rc<Filter> {
+        let registry = directory.lock();
+        let mut kept = self.filter.borrow_mut();
+        if let Some((version, filter)) = kept.as_ref()
+            && *version == registry.globals_version
+        {
+            return filter.clone();
+        }
+        let filter = Rc::new(Filter::of(&registry.globals));
+        self.log.limit(filter.limits);
+        *kept = Some((registry.globals_version, filter.clone()));
+        filter
+    }
+
+    async fn tell(&self, kernel: &Kernel, event: &Event<'_>, kept: Kept) {
+        let number = self.log.write(&event.to_string(), kept);
+        while kept != Kept::Nowhere && !self.log.has_reached(number, kept) {
+            // Whoever ends the statement ends the wait.
+            if kernel.sleep(LOOK_AGAIN).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// A statement that is to be told when it has ended, with what was wanted when it began.
+pub(crate) struct Audited(Rc<Filter>);
+
+/// A connection whose end is told when this is dropped.
+#[derive(Debug)]
+pub(crate) struct AuditedConnection {
+    log: Arc<dyn AuditLog>,
+    end: String,
+}
+
+impl Drop for AuditedConnection {
+    fn drop(&mut self) {
+        self.log.write(&self.end, Kept::Nowhere);
+    }
+}
+
+impl Session {
+    /// A statement begins; none if there is no log, or it is not wanted.
+    pub(crate) fn begin_audit(&self, traits: &Traits) -> Option<Audited> {
+        let auditor = self.shared.audit.as_ref()?;
+        let filter = auditor.filter(&self.shared.directory);
+        let account = self.login.account.as_ref();
+        (filter.wants_statement(traits) && filter.wants_account(account)).then_some(Audited(filter))
+    }
+
+    /// The statement has ended with this error, or none. It came as `shown`, unless another
+    /// statement runs it.
+    pub(crate) async fn audit(
+        &self,
+        audited: &Audited,
+        (prepared, shown): (&Prepared, Option<&[u8]>),
+        traits: &Traits,
+        code: u16,
+    ) {
+        let kept = prepared.text().as_bytes();
+        let (command, text) = match shown {
+            Some(text) if kept.is_empty() => ("Query", text),
+            _ => ("Execute", kept),
+        };
+        let statement = Some((prepared.statement(), text));
+        self.tell_statement(audited, (command, traits.counter), statement, traits, code).await;
+    }
+
+    /// A text was no statement: it is not shown, as nobody knows what in it is a password.
+    pub(crate) async fn audit_nonsense(&self, error: &SqlError) {
+        let traits = Traits::unknown();
+        let Some(audited) = self.begin_audit(&traits) else { return };
+        let names = ("Query", "error");
+        self.tell_statement(&audited, names, None, &traits, error.code()).await;
+    }
+
+    async fn tell_statement(
+        &self,
+        Audited(filter): &Audited,
+        (command, name): (&str, &str),
+        statement: Option<(&Statement, &[u8])>,
+        traits: &Traits,
+        code: u16,
+    ) {
+        let Some(auditor) = &self.shared.audit else { return };
+        let text = statement.map(|(_, text)| text).unwrap_or_default();
+        if !filter.wants_database(self.database.as_deref(), text) {
+            return;
+        }
+        let mode = self.variables.parser_mode();
+        let query = statement.map(|(statement, text)| secret::hidden(statement, text, mode));
+        let event = Event::Statement {
+            who: self.who(),
+            command,
+            name,
+            class: filter::class(traits),
+            database: self.database.as_deref().unwrap_or_default(),
+            query: query.unwrap_or_default(),
+            code,
+        };
+        auditor.tell(&self.kernel, &event, filter.kept).await;
+    }
+
+    /// Whoever the session is.
+    fn who(&self) -> event::Who<'_> {
+        let (user, host) = self.user.rsplit_once('@').unwrap_or((&self.user, ""));
+        event::Who { connection: self.id, account: self.login.account.as_ref(), user, host }
+    }
+
+    /// The client has logged in: what tells of its end.
+    pub(crate) async fn audit_login(&self, transport: &Transport) -> Option<AuditedConnection> {
+        let auditor = self.shared.audit.as_ref()?;
+        let filter = auditor.filter(&self.shared.directory);
+        if !filter.connections || !filter.wants_account(self.login.account.as_ref()) {
+            return None;
+        }
+        let kind = self.connection_kind(transport);
+        let database = self.database.as_deref().unwrap_or_default();
+        let (who, attributes) = (self.who(), &self.attributes[..]);
+        let connected = Connected { kind, code: 0, database, attributes };
+        let event = Event::Connection { who, what: "connect", connected };
+        auditor.tell(&self.kernel, &event, filter.kept).await;
+        let connected = Connected { kind, code: 0, database: "", attributes: &[] };
+        let end = Event::Connection { who: self.who(), what: "disconnect", connected }.to_string();
+        Some(AuditedConnection { log: auditor.log.clone(), end })
+    }
+
+    /// The client was refused, whatever accounts are wanted.
+    pub(crate) async fn audit_refusal(&self, transport: &Transport, code: u16) {
+        let Some(auditor) = &self.shared.audit else { return };
+        let filter = auditor.filter(&self.shared.directory);
+        if !filter.connections {
+            return;
+        }
+        let kind = self.connection_kind(transport);
+        let connected = Connected { kind, code, database: "", attributes: &[] };
+        let event = Event::Connection { who: self.who(), what: "connect", connected };
+        auditor.tell(&self.kernel, &event, filter.kept).await;
+    }
+
+    fn connection_kind(&self, transport: &Transport) -> &'static str {
+        match transport {
+            _ if self.tls.is_some() => "ssl",
+            Transport::Tcp { .. } => "tcp/ip",
+            Transport::Unix { .. } => "socket",
+        }
+    }
+}
+
+/// Whether a variable says what is in the log: it needs a privilege of its own.
+pub(crate) fn is_of_log(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    name.starts_with("audit_log_") || name == "nines_audit_log_statements"
+}
+
+/// Status variables of the log.
+pub(crate) fn status(session: &Session) -> Vec<(&'static str, String)> {
+    let figures = session.shared.audit.as_ref().map(|auditor| auditor.log.figures());
+    let AuditFigures { written, lost, current_size, total_size } = figures.unwrap_or_default();
+    vec![
+        ("Audit_log_current_size", current_size.to_string()),
+        ("Audit_log_events", (written + lost).to_string()),
+        ("Audit_log_events_lost", lost.to_string()),
+        ("Audit_log_events_written", written.to_string()),
+        ("Audit_log_total_size", total_size.to_string()),
+    ]
+}
