@@ -264,8 +264,7 @@ fn certificates(config: &ClusterConfig, advice: &mut Vec<Advice>) {
     if !open.is_empty() {
         let open = ids(open.into_iter());
         let what = format!(
-            "AllowInsecure=1: unless they have joined with a token, whoever reaches {} over the \
-             network can read and change everything",
+            "AllowInsecure=1: whoever reaches {} over the network can read and change everything",
             numbers(&open)
         );
         add(advice, "insecure", open, what);
