@@ -328,11 +328,14 @@ fn a_damaged_file_is_not_used_and_its_rows_come_from_the_other_replica() {
 #[test]
 fn a_full_disk_refuses_writes_until_there_is_space() {
     let place = Place::new();
-    let options = options("--io=auto");
-    let Some(server) = Server::start_on_small_disk(&place.0, 64, &options) else {
+    if !fill_a_disk(&place.0, &options("--io=auto")) {
         println!("skipped: nothing can be mounted here");
-        return;
-    };
+    }
+}
+
+/// Fills a small disk, and gives it space again; false where nothing can be mounted.
+pub(crate) fn fill_a_disk(directory: &Path, options: &[&str]) -> bool {
+    let Some(server) = Server::start_on_small_disk(directory, 64, options) else { return false };
     let session = &mut open(&server);
     all(session, &["CREATE DATABASE d", "CREATE TABLE d.t (a INT PRIMARY KEY, b VARCHAR(4000))"]);
     let row = |n| format!("({n}, REPEAT(MD5(RAND()), 100))");
@@ -349,7 +352,7 @@ fn a_full_disk_refuses_writes_until_there_is_space() {
     // Reads go on, and what was acknowledged is there, whole statements only.
     assert_eq!(number(session, "SELECT COUNT(*) FROM d.t"), rows);
     assert_eq!(session.query("DELETE FROM d.t WHERE a = 1").unwrap_err().code(), Some(1021));
-    fs::remove_file(server.file_of_server(&place.0.join("disk/ballast"))).unwrap();
+    fs::remove_file(server.file_of_server(&directory.join("disk/ballast"))).unwrap();
     let began = Instant::now();
     while let Err(refusal) = session.query("DELETE FROM d.t WHERE a = 1") {
         assert_eq!(refusal.code(), Some(1021), "{refusal}");
@@ -358,6 +361,7 @@ fn a_full_disk_refuses_writes_until_there_is_space() {
     }
     all(session, &["SET nines_durability = disk", "DELETE FROM d.t WHERE a = 2"]);
     assert_eq!(number(session, "SELECT COUNT(*) FROM d.t"), rows - 2);
+    true
 }
 
 /// Flips a bit of the first row that is found in each file of a worker's redo log.

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use tests::cluster::{Layout, MANAGEMENT, Processes, SQL};
 use tests::{Server, Session, all, binary, number, run, temporary_directory, text_of};
 
+use super::durability::fill_a_disk;
 use super::processes::{Counter, open as open_at};
 use super::workload::{Books, Random, Run, setup};
 
@@ -208,6 +209,20 @@ fn nothing_durable_of_an_encrypted_cluster_is_lost_whenever_the_process_is_kille
     assert_eq!(server.stop("-TERM"), Some(0));
     let output = place.inspect(&[&key]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+#[test]
+fn a_full_disk_of_an_encrypted_cluster_refuses_writes_until_there_is_space() {
+    let place = Place::new();
+    for engine in ["--io=auto", "--io=threads"] {
+        let directory = place.data.join(engine.trim_start_matches("--io="));
+        fs::create_dir_all(&directory).expect("the directory is writable");
+        let key = place.key("a");
+        let options = ["--workers=2", "--tune=redo-segment=128K", engine, &key];
+        if !fill_a_disk(&directory, &options) {
+            println!("skipped: nothing can be mounted here");
+        }
+    }
 }
 
 #[test]
