@@ -282,20 +282,41 @@ pub fn replace(directory: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Whether nothing is in a directory but what a first start leaves that was interrupted.
+/// Whether a file of a node's directory is about its identity on the network: it may be there
+/// before the node has begun its first life, and outlives everything else.
+pub fn is_of_certificates(name: &str) -> bool {
+    let name = name.strip_suffix(UNFINISHED).unwrap_or(name);
+    CERTIFICATE_FILES.contains(&name)
+}
+
+/// Whether nothing is in a directory but certificates, and what a first start leaves that was
+/// interrupted.
 fn is_blank(directory: &Path) -> io::Result<bool> {
     let (identity, keys) =
         (format!("{IDENTITY_FILE}{UNFINISHED}"), format!("{KEYS_FILE}{UNFINISHED}"));
-    let left = [LOCK_FILE, KEYS_FILE, &identity, &keys];
+    let left = [LOCK_FILE, KEYS_FILE, identity.as_str(), keys.as_str()];
     for entry in fs::read_dir(directory)? {
         let name = entry?.file_name();
-        if !left.iter().any(|left| name == *left) {
+        let name = name.to_str().unwrap_or_default();
+        if !left.contains(&name) && !is_of_certificates(name) {
             return Ok(false);
         }
     }
     Ok(true)
 }
 
+/// Keys and certificates, tokens, and what is kept of them.
+const CERTIFICATE_FILES: [&str; 9] = [
+    "node-ca.pem",
+    "node-cert.pem",
+    "node-key.pem",
+    "node-revoked.txt",
+    "node-token.txt",
+    "cluster-ca.pem",
+    "cluster-ca-key.pem",
+    "certificates.json",
+    "http-token.txt",
+];
 const LOCK_FILE: &str = "lock";
 /// What the name of a file ends with that is being written.
 const UNFINISHED: &str = ".new";
@@ -368,6 +389,16 @@ mod tests {
         place.write("node.new", b"half");
         place.open(1).unwrap().begin_life(Incarnation(1), 1).unwrap();
         assert_eq!(place.open(1).unwrap().workers(), Some(1));
+    }
+
+    #[test]
+    fn a_node_may_have_joined_before_its_first_life() {
+        let place = Place::new();
+        drop(place.open(1).unwrap());
+        for name in ["node-ca.pem", "node-cert.pem", "node-key.pem", "node-cert.pem.new"] {
+            place.write(name, b"x");
+        }
+        place.open(1).unwrap().begin_life(Incarnation(1), 1).unwrap();
     }
 
     #[test]

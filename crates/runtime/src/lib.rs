@@ -38,7 +38,9 @@ mod watchdog;
 pub use cluster::{
     ApplicationFactory, ApplicationPlace, Cluster, DiskSetup, Event, Report, Role, Setup, random,
 };
-pub use data_directory::{DataDirectory, DirectoryError, DirectoryLock, replace};
+pub use data_directory::{
+    DataDirectory, DirectoryError, DirectoryLock, is_of_certificates, replace,
+};
 pub use deadly::keep_traces_of_signals;
 pub use disk::DiskEngine;
 pub use encryption::{
@@ -47,8 +49,8 @@ pub use encryption::{
 pub use fiber::{Fiber, Suspender};
 pub use holder::{close_sockets_first, let_memory_go};
 pub use link::{
-    Broken, LinkEvent, LinkLimits, LinkListeners, LinkSetup, Peer, PeerAddress, Service, is_own,
-    service_request,
+    Answer, Broken, LinkEvent, LinkLimits, LinkListeners, LinkSetup, Peer, PeerAddress, Service,
+    is_own, read_request, secure_service, service_request,
 };
 pub use listener::Listeners;
 pub use memory::{MemoryLock, lock_memory};
@@ -58,7 +60,8 @@ pub use password_key::{KeyAnswer, PasswordKey};
 pub use scheduling::{Scheduling, ThreadPlace, WorkerPlace, allowed_cpus};
 pub use spin::SpinMethod;
 pub use tls::{
-    Authority, Issued, NodeCredentials, NodeFiles, NodeIdentity, NodeKey, NodeRole, ServerTls,
-    SignedNode, TlsFacts, TlsMaker, TlsSettings,
+    Asker, Authority, Expected, Issued, NodeCredentials, NodeFiles, NodeIdentity, NodeKey,
+    NodeRole, Secured, ServerTls, SignedNode, SigningRequest, TlsFacts, TlsMaker, TlsSettings,
+    accept_secured, connect_by_authority, connect_secured, sha256_hex, signing_request,
 };
 pub use watchdog::{Hung, Watching};

@@ -40,12 +40,12 @@ use stdx::Duration;
 
 use crate::cluster::Role;
 use crate::listener::listen_tcp;
-use crate::tls::NodeCredentials;
+use crate::tls::{Asker, NodeCredentials};
 
 pub use address::{PeerAddress, is_own};
 pub(crate) use connection::Connection;
 pub(crate) use ends::{Arrival, LinkEnds, Loss};
-pub use greeting::service_request;
+pub use greeting::{read_request, secure_service, service_request};
 pub(crate) use keeper::{KeeperHandle, start_keeper};
 pub(crate) use send_buffers::SendBuffers;
 
@@ -139,9 +139,18 @@ impl LinkListeners {
     }
 }
 
-/// Answers a request of a program that is not a node: the bytes that were asked, and how the answer
-/// is sent. Called on a thread of its own.
-pub type Service = Arc<dyn Fn(&[u8], &mut dyn io::Write) + Send + Sync>;
+/// Answers requests of programs that are not nodes.
+#[derive(Clone)]
+pub struct Service {
+    /// Answers one, on a thread of its own: who asks, the bytes that were asked, and how the answer
+    /// is sent.
+    pub answer: Answer,
+    /// Requests may come over TLS, with this node's certificate.
+    pub tls: Option<NodeCredentials>,
+}
+
+/// What answers a request.
+pub type Answer = Arc<dyn Fn(&Asker, &[u8], &mut dyn io::Write) + Send + Sync>;
 
 /// What happens to links, for the cluster log.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -17,6 +17,8 @@ mod credentials;
 mod files;
 mod identity;
 mod link;
+mod service;
+mod signing_request;
 mod suites;
 mod verifier;
 
@@ -39,6 +41,10 @@ pub use identity::{NodeIdentity, NodeKey, NodeRole};
 pub(crate) use link::{
     HANDSHAKE, LinkTls, NO_TLS, RECORD_HEAD, RECORD_MAX, Shown, Trouble, TroubleKind,
 };
+pub use service::{
+    Asker, Expected, Secured, accept_secured, connect_by_authority, connect_secured,
+};
+pub use signing_request::{SigningRequest, sha256_hex, signing_request};
 use verifier::fingerprint;
 
 /// What encryption is asked for: MySQL's variables.

@@ -6,6 +6,7 @@
 //! or keep more than [`BODY_MAX`] bytes.
 
 use std::fmt;
+use std::io::{self, Read};
 
 use model::{Incarnation, NodeId};
 
@@ -97,6 +98,8 @@ pub(super) enum Kind {
     Link,
     /// A request to the process's service.
     Service,
+    /// TLS in which a request to the process's service is to follow.
+    SecureService,
 }
 
 /// Reads a header: what follows, and how many bytes of it.
@@ -104,6 +107,7 @@ pub(super) fn header(bytes: [u8; HEADER]) -> Result<(Kind, usize), Unintelligibl
     let kind = match bytes[MAGIC.len()] {
         LINK => Kind::Link,
         SERVICE => Kind::Service,
+        SECURE_SERVICE => Kind::SecureService,
         _ => return Err(Unintelligible),
     };
     let len = usize::from(u16::from_le_bytes([bytes[HEADER - 2], bytes[HEADER - 1]]));
@@ -124,6 +128,26 @@ fn framed(kind: u8, body: &[u8]) -> Vec<u8> {
 /// A request to a process's service as it is sent.
 pub fn service_request(body: &[u8]) -> Option<Vec<u8>> {
     (body.len() <= BODY_MAX).then(|| framed(SERVICE, body))
+}
+
+/// What is sent before TLS in which a request is to follow.
+pub fn secure_service() -> Vec<u8> {
+    framed(SECURE_SERVICE, &[])
+}
+
+/// Reads a request as [`service_request`] has made it: its body.
+///
+/// # Errors
+/// When it ends before, or is no request.
+pub fn read_request(input: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut head = [0; HEADER];
+    input.read_exact(&mut head)?;
+    let Ok((Kind::Service, len)) = header(head) else {
+        return Err(io::ErrorKind::InvalidData.into());
+    };
+    let mut body = vec![0; len];
+    input.read_exact(&mut body)?;
+    Ok(body)
 }
 
 impl Identity {
@@ -272,6 +296,7 @@ impl Input<'_> {
 const MAGIC: [u8; 5] = *b"nines";
 const LINK: u8 = b'L';
 const SERVICE: u8 = b'S';
+const SECURE_SERVICE: u8 = b'T';
 /// Bytes of a header: the magic, what it is, how long.
 pub(super) const HEADER: usize = 8;
 /// Longest body.
@@ -347,6 +372,12 @@ mod tests {
         assert_eq!(header(*b"ninesL\xff\xff"), Err(Unintelligible), "too long");
         assert_eq!(header(*b"ninesX\x01\x00"), Err(Unintelligible));
         assert_eq!(header(*b"ninesS\x01\x00"), Ok((Kind::Service, 1)));
+        assert_eq!(secure_service(), b"ninesT\x00\x00");
+        assert_eq!(header(*b"ninesT\x00\x00"), Ok((Kind::SecureService, 0)));
+        let request = service_request(b"body").unwrap();
+        assert_eq!(read_request(&mut &request[..]).unwrap(), b"body");
+        assert!(read_request(&mut &request[..request.len() - 1]).is_err());
+        assert!(read_request(&mut &bytes[..]).is_err(), "no request");
     }
 
     #[test]

@@ -378,15 +378,16 @@ impl Keeper {
                 let _ = self.poller.remove(&pending.socket);
                 match (stage, kind) {
                     (Stage::AwaitingGreeting, Kind::Link) => self.receive_greeting(pending, &body),
-                    (Stage::AwaitingGreeting, Kind::Service) => {
+                    (Stage::AwaitingGreeting, kind @ (Kind::Service | Kind::SecureService)) => {
                         if let Some(service) = &self.setup.service {
+                            let body = (kind == Kind::Service).then_some(body);
                             service::serve(service, &self.serving, pending, body);
                         }
                     }
                     (Stage::AwaitingReply(errand), Kind::Link) => {
                         self.receive_reply(pending, errand, &body);
                     }
-                    (Stage::AwaitingReply(errand), Kind::Service)
+                    (Stage::AwaitingReply(errand), Kind::Service | Kind::SecureService)
                     | (Stage::Connecting(errand) | Stage::Securing(errand), _) => {
                         self.errand_failed(errand, false);
                     }

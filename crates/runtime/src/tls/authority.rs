@@ -133,6 +133,41 @@ impl Authority {
         Ok(made)
     }
 
+    /// What was made before, from its two files.
+    ///
+    /// # Errors
+    /// When they do not belong together, cannot be read, or others may read the key.
+    pub fn load(certificate: &Path, key: &Path) -> Result<Self, String> {
+        let key = super::files::read_key(key)?;
+        let text = fs::read_to_string(certificate)
+            .map_err(|error| format!("cannot read {}: {error}", certificate.display()))?;
+        Self::from_pem(&text, &key).map_err(|why| {
+            format!("the authority in {} cannot be used: {why}", certificate.display())
+        })
+    }
+
+    /// Its key as PEM, for those that sign in its name.
+    pub fn key_pem(&self) -> String {
+        self.issuer.key().serialize_pem()
+    }
+
+    /// The ids of the authorities whose certificates are in a text in PEM.
+    pub fn ids(pem: &str) -> Vec<String> {
+        let certificates = CertificateDer::pem_slice_iter(pem.as_bytes()).filter_map(Result::ok);
+        certificates.filter_map(|certificate| id_of(&certificate)).collect()
+    }
+
+    /// A text in PEM without the certificate of an authority.
+    pub fn without(pem: &str, id: &str) -> String {
+        let certificates = CertificateDer::pem_slice_iter(pem.as_bytes()).filter_map(Result::ok);
+        let kept = certificates.filter(|certificate| id_of(certificate).as_deref() != Some(id));
+        let text = |certificate: CertificateDer<'_>| {
+            let lines = pem::EncodeConfig::new().set_line_ending(pem::LineEnding::LF);
+            pem::encode_config(&pem::Pem::new("CERTIFICATE", certificate.to_vec()), lines)
+        };
+        kept.map(text).collect()
+    }
+
     /// Its certificate as PEM, for clients.
     pub fn certificate_pem(&self) -> &str {
         &self.pem
@@ -167,11 +202,38 @@ impl Authority {
         // It stands at either end of a link.
         params.extended_key_usages =
             vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        self.sign_for(&key, params, &identity.to_string())
+    }
+
+    /// Signs a certificate that a server shows its clients, for names of hosts and addresses, good
+    /// from a day ago until `lifetime` has passed. It names no node.
+    ///
+    /// # Errors
+    /// When the key is of another kind.
+    pub fn sign_server(
+        &self,
+        names: &[String],
+        public_key: &[u8],
+        lifetime: Duration,
+    ) -> Result<SignedNode, String> {
+        let key = NodePublicKey::from_der(public_key)?;
+        let mut params = validity(lifetime);
+        params.subject_alt_names = names.iter().filter_map(|name| alternative(name)).collect();
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        let subject = names.first().map_or("nines", String::as_str).to_owned();
+        self.sign_for(&key, params, &subject)
+    }
+
+    fn sign_for(
+        &self,
+        key: &NodePublicKey,
+        mut params: CertificateParams,
+        subject: &str,
+    ) -> Result<SignedNode, String> {
         params.serial_number = Some(SerialNumber::from_slice(&serial_number()?));
         let not_after = params.not_after.unix_timestamp();
-        let params = leaf(params, &identity.to_string());
-        let certificate =
-            params.signed_by(&key, &self.issuer).map_err(|error| error.to_string())?;
+        let params = leaf(params, subject);
+        let certificate = params.signed_by(key, &self.issuer).map_err(|error| error.to_string())?;
         let certificate_pem = certificate.pem();
         let certificate: CertificateDer<'static> = certificate.into();
         let says = Certificate::parse(&certificate);
@@ -235,6 +297,11 @@ pub(crate) fn authority_file(directory: &Path) -> PathBuf {
     directory.join(CERTIFICATE_FILE)
 }
 
+/// The id of the authority that a certificate is of.
+fn id_of(certificate: &CertificateDer<'_>) -> Option<String> {
+    Certificate::parse(certificate).map(|says| authority_id(&says.public_key))
+}
+
 /// A number that no other certificate has. It fills twenty bytes, the most that a certificate may
 /// have, and so has one form only.
 fn serial_number() -> Result<[u8; 20], String> {
@@ -262,7 +329,7 @@ fn validity(good_for: Duration) -> CertificateParams {
     params
 }
 
-fn common_name(name: &str) -> DistinguishedName {
+pub(super) fn common_name(name: &str) -> DistinguishedName {
     let mut names = DistinguishedName::new();
     names.push(DnType::CommonName, name);
     names

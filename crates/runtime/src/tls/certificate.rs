@@ -92,10 +92,11 @@ fn uris(mut body: Der<'_>) -> Option<Vec<String>> {
 }
 
 const BOOLEAN: u8 = 0x01;
-const INTEGER: u8 = 0x02;
+pub(super) const INTEGER: u8 = 0x02;
+pub(super) const BIT_STRING: u8 = 0x03;
 const OCTETS: u8 = 0x04;
-const OBJECT: u8 = 0x06;
-const SEQUENCE: u8 = 0x30;
+pub(super) const OBJECT: u8 = 0x06;
+pub(super) const SEQUENCE: u8 = 0x30;
 const SET: u8 = 0x31;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
@@ -109,7 +110,7 @@ const URI: u8 = 0x86;
 const DAY: i64 = 86_400;
 
 /// Reads one value after the other.
-struct Der<'a>(&'a [u8]);
+pub(super) struct Der<'a>(pub(super) &'a [u8]);
 
 impl<'a> Der<'a> {
     fn peek(&self) -> Option<u8> {
@@ -134,14 +135,14 @@ impl<'a> Der<'a> {
     }
 
     /// The next value with its head; it must be of this kind.
-    fn whole(&mut self, kind: u8) -> Option<&'a [u8]> {
+    pub(super) fn whole(&mut self, kind: u8) -> Option<&'a [u8]> {
         let before = self.0;
         self.expect(kind)?;
         Some(&before[..before.len() - self.0.len()])
     }
 
     /// The content of the next value, which must be of this kind.
-    fn expect(&mut self, kind: u8) -> Option<&'a [u8]> {
+    pub(super) fn expect(&mut self, kind: u8) -> Option<&'a [u8]> {
         self.next().filter(|(found, _)| *found == kind).map(|(_, content)| content)
     }
 }

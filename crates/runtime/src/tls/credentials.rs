@@ -82,7 +82,8 @@ pub struct NodeCredentials {
     files: Arc<NodeFiles>,
     current: Arc<RwLock<Arc<Current>>>,
     standing: Arc<Standing>,
-    /// What the files looked like when they were looked at last, and when they were read.
+    /// What the files looked like when they were looked at last, and when a look had them read:
+    /// whoever looks hears of every change, also where somebody else has read it before.
     looked: Arc<Mutex<(Stamp, Stamp)>>,
 }
 
@@ -146,8 +147,6 @@ impl NodeCredentials {
     /// As [`NodeCredentials::load`]. Nothing has changed then but what is revoked, as far as that
     /// can be read.
     pub fn reload(&self) -> Result<bool, String> {
-        let stamp = self.files.stamp();
-        self.looked.lock().unwrap_or_else(PoisonError::into_inner).1 = stamp;
         let before = self.current();
         let (revoked, wrong) = revoked(&self.files.revoked)?;
         let next = Current::load(&self.files, revoked.clone(), &self.standing);
@@ -175,8 +174,12 @@ impl NodeCredentials {
         let settled = looked.0 == stamp;
         looked.0 = stamp.clone();
         let changed = looked.1 != stamp;
+        if !changed || !settled {
+            return None;
+        }
+        looked.1 = stamp;
         drop(looked);
-        (changed && settled).then(|| self.reload())
+        Some(self.reload())
     }
 
     fn current(&self) -> Arc<Current> {

@@ -14,6 +14,8 @@ use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1, ParsedPublicKey};
 use model::NodeId;
 use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PublicKeyData, SignatureAlgorithm};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 
 use super::certificate::Certificate;
 use crate::cluster::Role;
@@ -91,6 +93,12 @@ impl NodeIdentity {
     /// Who the certificate is of; none if it names nobody, or several.
     pub fn of_certificate(der: &[u8]) -> Option<Self> {
         Self::of(&Certificate::parse(der)?)
+    }
+
+    /// Who the first certificate of a text in PEM is of; none if there is none, or it names nobody.
+    pub fn of_pem(text: &str) -> Option<Self> {
+        let first = CertificateDer::pem_slice_iter(text.as_bytes()).next()?.ok()?;
+        Self::of_certificate(&first)
     }
 
     pub(super) fn of(certificate: &Certificate) -> Option<Self> {

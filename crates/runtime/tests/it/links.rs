@@ -96,9 +96,13 @@ impl Apart {
                 listeners,
                 same_host_sockets: same_host,
                 limits: LinkLimits { compression: self.compression, ..LinkLimits::default() },
-                service: Some(Arc::new(|asked, out| {
-                    let _ = out.write_all(asked);
-                })),
+                service: Some(runtime::Service {
+                    answer: Arc::new(|asker, asked, out| {
+                        assert_eq!(*asker, runtime::Asker::Plain);
+                        let _ = out.write_all(asked);
+                    }),
+                    tls: None,
+                }),
                 credentials: self.credentials.get(&node).cloned(),
             }),
             application: (role == Role::Client).then(|| -> runtime::ApplicationFactory {
