@@ -278,8 +278,9 @@ fn http(config: &ClusterConfig, advice: &mut Vec<Advice>) {
     let refused = ids(open.filter(|node| !node.allow_insecure()));
     if !refused.is_empty() {
         let what = format!(
-            "{} would serve HTTP on the network without encryption and will not start: leave \
-             HttpAddress out, or set AllowInsecure=1 if you trust the network",
+            "{} will not start without a certificate, as other hosts can reach HttpAddress: let it \
+             join with a token, leave HttpAddress out, or set AllowInsecure=1 if you trust the \
+             network",
             numbers(&refused)
         );
         add(advice, "http", refused, what);

@@ -20,7 +20,8 @@ use crate::dev::{DevOptions, Tuning};
 use crate::encryption::KeyOptions;
 use crate::inspect::InspectOptions;
 use crate::place::{PlaceOptions, RootPassword, TlsOptions};
-use crate::role::{Connect, DataOptions, ManagementOptions, SqlOptions};
+use crate::role::token::Token;
+use crate::role::{Connect, DataOptions, JoinOptions, ManagementOptions, SqlOptions};
 use crate::top::TopOptions;
 
 /// What a command line asks for.
@@ -64,12 +65,14 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Parsed {
             file: matches.get_one::<PathBuf>("file").cloned().expect("it is required"),
             node: node_id(matches),
             keys: key_options(matches),
+            join: join_options(matches),
         }),
         Some(("data", matches)) => Parsed::Data(DataOptions {
             connect: matches.get_one::<Connect>("connect").cloned().expect("it has a default"),
             node: node_id(matches),
             initial: matches.get_flag("initial"),
             keys: key_options(matches),
+            join: join_options(matches),
         }),
         Some(("sql", matches)) => Parsed::Sql(Box::new(SqlOptions {
             connect: matches.get_one::<Connect>("connect").cloned().expect("it has a default"),
@@ -77,17 +80,20 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Parsed {
             place: place_options(matches),
             workers: matches.get_one::<u8>("workers").copied(),
             durable: is_durable(matches),
+            token: join_options(matches).token,
         })),
         Some(("demo", matches)) => Parsed::Demo(DemoOptions {
             seconds: matches.get_one::<u64>("seconds").copied().expect("it has a default"),
         }),
         Some(("ctl", matches)) => Parsed::Ctl(CtlOptions {
             connect: matches.get_one::<Connect>("connect").cloned().expect("it has a default"),
+            join: join_options(matches),
             json: matches.get_flag("json"),
             words: matches.get_many("order").into_iter().flatten().cloned().collect(),
         }),
         Some(("top", matches)) => Parsed::Top(TopOptions {
             connect: matches.get_one::<Connect>("connect").cloned().expect("it has a default"),
+            join: join_options(matches),
             once: matches.get_flag("once"),
             json: matches.get_flag("json"),
             interval: matches.get_one::<u64>("interval").copied().expect("it has a default"),
@@ -194,6 +200,8 @@ fn management() -> Command {
         )
         .arg(node_id_option())
         .args(keys())
+        .arg(join("management"))
+        .arg(tls_dir("The node's key and certificates [default: in its data directory]"))
 }
 
 fn data() -> Command {
@@ -209,6 +217,8 @@ fn data() -> Command {
                 .help("Forget what is on the node's disk; the other nodes give it all rows"),
         )
         .args(keys())
+        .arg(join("data"))
+        .arg(tls_dir("The node's key and certificates [default: node-N in the working directory]"))
 }
 
 fn sql() -> Command {
@@ -225,6 +235,7 @@ fn sql() -> Command {
         .args(logins())
         .args(audit())
         .arg(worker_threads())
+        .arg(join("sql"))
 }
 
 fn ctl() -> Command {
@@ -232,6 +243,8 @@ fn ctl() -> Command {
         .visible_alias("mgm")
         .about("Shows and controls a cluster; without an order, asks for them")
         .arg(connect())
+        .arg(join("ctl"))
+        .arg(tls_dir("The operator's key and certificate [default: ~/.config/nines]"))
         .arg(
             Arg::new("json")
                 .long("json")
@@ -252,6 +265,7 @@ fn top() -> Command {
     Command::new("top")
         .about("Watches a cluster: processor time, operations, memory, links, and what is full")
         .arg(connect())
+        .arg(tls_dir("The operator's key and certificate [default: ~/.config/nines]"))
         .arg(
             Arg::new("once")
                 .long("once")
@@ -277,6 +291,35 @@ fn connect() -> Arg {
         .short('c')
         .value_parser(Connect::parse)
         .default_value("localhost")
+}
+
+/// By what a process becomes a member of the cluster.
+fn join(role: &str) -> Arg {
+    let help = format!(
+        "Get a certificate by this token, once: `nines ctl token create --role {role}` makes one"
+    );
+    Arg::new("join").long("join").value_name("TOKEN|@FILE").help(help).value_parser(token)
+}
+
+fn tls_dir(help: &'static str) -> Arg {
+    option("tls-dir", "DIR", help).value_parser(value_parser!(PathBuf))
+}
+
+/// A token, or one that is in a file.
+fn token(text: &str) -> Result<Token, String> {
+    match text.strip_prefix('@') {
+        Some(file) => {
+            let text = std::fs::read_to_string(file);
+            Token::parse(&text.map_err(|error| format!("cannot read {file}: {error}"))?)
+        }
+        None => Token::parse(text),
+    }
+}
+
+fn join_options(matches: &ArgMatches) -> JoinOptions {
+    let token = matches.try_get_one::<Token>("join").ok().flatten();
+    let directory = matches.try_get_one::<PathBuf>("tls-dir").ok().flatten();
+    JoinOptions { directory: directory.cloned(), token: token.cloned() }
 }
 
 fn node_id_option() -> Arg {

@@ -8,6 +8,7 @@
 //! # Not here
 //! The words (`words`), what the answers mean (`role`).
 
+mod certificates;
 mod end;
 mod events;
 mod keys;
@@ -18,6 +19,7 @@ mod terminal;
 mod words;
 
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -25,17 +27,21 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use runtime::NodeFiles;
+
 use crate::complain;
-use crate::role::Connect;
-use crate::role::request::{AskError, Configuration, NodeVersion, Request, Sight, Subject};
+use crate::role::request::{Access, AskError, Configuration, NodeVersion, Request, Sight, Subject};
 use crate::role::status::{ClusterStatus, NodeStatus};
 use crate::role::survivability::Survivability;
+use crate::role::{Connect, JoinOptions};
 use words::{Order, WORDS, What, Whom};
 
 /// The options of `nines ctl`.
 #[derive(Clone, Debug)]
 pub(crate) struct CtlOptions {
     pub(crate) connect: Connect,
+    /// Where the operator's certificate is, and how there comes to be one.
+    pub(crate) join: JoinOptions,
     /// Answers as JSON.
     pub(crate) json: bool,
     /// An order in words; none for many orders.
@@ -55,6 +61,7 @@ enum Outcome {
 /// Somebody who gives orders.
 struct Session<'a> {
     connect: Connect,
+    access: Access,
     json: bool,
     out: &'a mut dyn Write,
     began: Instant,
@@ -63,8 +70,18 @@ struct Session<'a> {
 /// Carries out the order of the command line, or else those that are typed.
 pub(crate) fn run(options: CtlOptions) -> ExitCode {
     let mut out = io::stdout();
-    let CtlOptions { connect, json, words } = options;
-    let mut session = Session { connect, json, out: &mut out, began: Instant::now() };
+    let CtlOptions { connect, join, json, words } = options;
+    let access = match access(&connect, &join) {
+        Ok(access) => access,
+        Err(why) => {
+            complain(&why);
+            return ExitCode::FAILURE;
+        }
+    };
+    if join.token.is_some() && words.is_empty() {
+        return ExitCode::SUCCESS;
+    }
+    let mut session = Session { connect, access, json, out: &mut out, began: Instant::now() };
     let outcome =
         if words.is_empty() { terminal::run(&mut session) } else { session.order(&words) };
     match outcome {
@@ -72,6 +89,33 @@ pub(crate) fn run(options: CtlOptions) -> ExitCode {
         Outcome::Failed => ExitCode::FAILURE,
         Outcome::NotUnderstood => ExitCode::from(crate::USAGE),
     }
+}
+
+/// How this operator asks: by a certificate if there is one, else as the user of this process.
+pub(crate) fn access(connect: &Connect, join: &JoinOptions) -> Result<Access, String> {
+    let is_named = join.directory.is_some() || join.token.is_some();
+    let mut join = join.clone();
+    join.directory = join.directory.or_else(own_directory);
+    let Some(directory) = &join.directory else { return Ok(Access::to_management(None)) };
+    if !is_named && !NodeFiles::in_directory(directory).exist() {
+        return Ok(Access::to_management(None));
+    }
+    match join.of_operator(connect) {
+        // On the host of a node its user needs none.
+        Err(why) if !is_named => {
+            complain(&format!("goes on without a certificate: {why}"));
+            Ok(Access::to_management(None))
+        }
+        found => found.map(Access::to_management),
+    }
+}
+
+/// Where an operator's certificate is unless another place is named.
+fn own_directory() -> Option<PathBuf> {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let base = set("XDG_CONFIG_HOME").map(PathBuf::from);
+    let base = base.or_else(|| Some(PathBuf::from(set("HOME")?).join(".config")));
+    base.map(|base| base.join("nines"))
 }
 
 impl Session<'_> {
@@ -143,6 +187,7 @@ impl Session<'_> {
                 ))
             }
             What::RotateKeys(only) => keys::rotate(self, only),
+            What::Certificates(order) => certificates::run(self, json, order),
             What::Stop { whom, force } => end::stop(self, whom, force),
             What::Restart { whom: Whom::Node(id), force, patience, .. } => {
                 end::restart(self, id, force, patience)
@@ -190,7 +235,7 @@ impl Session<'_> {
 
     /// Asks the management nodes, one after the other.
     fn ask<T: DeserializeOwned>(&self, request: &Request) -> Result<T, String> {
-        self.connect.ask(request).map_err(|error| error.to_string())
+        self.connect.ask(request, &self.access).map_err(|error| error.to_string())
     }
 
     fn look(&self, at: Subject) -> Result<Sight, String> {
@@ -232,11 +277,12 @@ impl Session<'_> {
 
 impl end::Remote for Session<'_> {
     fn status(&mut self) -> Result<ClusterStatus, AskError> {
-        self.connect.ask(&Request::Status)
+        self.connect.ask(&Request::Status, &self.access)
     }
 
     fn end(&mut self, node: u16, restart: bool, force: bool) -> Result<(), AskError> {
-        self.connect.ask::<bool>(&Request::End { node, restart, force }).map(drop)
+        let end = Request::End { node, restart, force };
+        self.connect.ask::<bool>(&end, &self.access).map(drop)
     }
 
     fn progress(&mut self, node: u16) -> Option<String> {

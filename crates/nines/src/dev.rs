@@ -76,7 +76,7 @@ pub(crate) fn run(options: DevOptions) -> Result<(), String> {
     let encryption = encryption.unwrap_or_default();
     let take = |directory| Storage::take(directory, &options, &encryption);
     let mut storage = data.map(take).transpose()?;
-    let mut place = Place::take(&options.place)?;
+    let mut place = Place::take(&options.place, false)?;
     place.open_on_loopback();
     let wanted = Shape { data_nodes: options.data_nodes, replicas: options.replicas };
     let shape = storage.as_ref().map_or(wanted, |storage| storage.shape);

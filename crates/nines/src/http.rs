@@ -4,7 +4,8 @@
 //! [`Endpoint`], what a process answers from; where it listens; what each path says.
 //! # Guarantees
 //! Nothing of it runs on a worker's thread, and no request makes a node do more than tell its
-//! figures. Off loopback only where `AllowInsecure` says that the network is trusted.
+//! figures. Other hosts are answered over TLS, if they show a certificate of the cluster or a
+//! token, or where `AllowInsecure` says that the network is trusted.
 //! # Failure
 //! A port that cannot be had ends the start with a line that says which.
 //! # Not here
@@ -22,11 +23,11 @@ use std::time::Duration;
 use actor::{Figures, Metric};
 use cluster_config::Node;
 use model::NodeId;
-use runtime::{NodeReport, Observer, ProcessReport, Role};
+use runtime::{NodeCredentials, NodeReport, Observer, ProcessReport, Role};
 
 use crate::metrics;
 use request::Path;
-use server::{Answer, Limits, Status};
+use server::{Answer, Guard, Limits, Status};
 
 /// What a process answers from, and where its nodes are seen once they run.
 #[derive(Clone)]
@@ -75,8 +76,13 @@ impl Endpoint {
         }
     }
 
-    /// Listens where the configuration says, if it does, and answers from now on. Says where.
-    pub(crate) fn serve_node(&self, own: &Node) -> Result<Option<String>, String> {
+    /// Listens where the configuration says, if it does, and answers from now on; other hosts with
+    /// the node's certificate. Says where.
+    pub(crate) fn serve_node(
+        &self,
+        own: &Node,
+        credentials: Option<&NodeCredentials>,
+    ) -> Result<Option<String>, String> {
         let Some(port) = own.http_port() else { return Ok(None) };
         let host = own.http_address();
         let found = (host, port).to_socket_addrs();
@@ -88,11 +94,17 @@ impl Endpoint {
             }
         }
         let open = addresses.iter().find(|address| !address.ip().to_canonical().is_loopback());
-        if let Some(open) = open.filter(|_| !own.allow_insecure()) {
+        let guard = credentials.filter(|_| open.is_some() && !own.allow_insecure());
+        let guard = guard.map(|credentials| Guard {
+            credentials: credentials.clone(),
+            token: credentials.files().certificate.with_file_name(TOKEN_FILE),
+        });
+        if let Some(open) = open.filter(|_| guard.is_none() && !own.allow_insecure()) {
             return Err(format!(
-                "HttpAddress={host} of node {} is {}, which other hosts can reach, and HTTP is not \
-                 encrypted: set AllowInsecure=1 for it if nobody else is in that network, or leave \
-                 HttpAddress out",
+                "HttpAddress={host} of node {} is {}, which other hosts can reach, and the node \
+                 has no certificate to encrypt that with: let it join by a token, or set \
+                 AllowInsecure=1 for it if nobody else is in that network, or leave HttpAddress \
+                 out",
                 own.id.0,
                 open.ip()
             ));
@@ -105,26 +117,27 @@ impl Endpoint {
             ),
             other => other.to_string(),
         };
-        let port = self.listen(&addresses).map_err(taken)?;
-        Ok(Some(format!("metrics and health checks: http://{}/metrics", place(host, port))))
+        let scheme = if guard.is_some() { "https" } else { "http" };
+        let port = self.listen(&addresses, guard).map_err(taken)?;
+        Ok(Some(format!("metrics and health checks: {scheme}://{}/metrics", place(host, port))))
     }
 
     /// Listens on loopback, and answers from now on; where. Port 0 takes a free one.
     pub(crate) fn serve_loopback(&self, port: u16) -> Result<String, String> {
         let port =
-            self.listen(&[SocketAddr::from(([127, 0, 0, 1], port))]).map_err(
-                |error| match error {
+            self.listen(&[SocketAddr::from(([127, 0, 0, 1], port))], None).map_err(|error| {
+                match error {
                     TakeError::InUse(_) => {
                         format!("port {port} is in use; choose another with --http-port")
                     }
                     other => other.to_string(),
-                },
-            )?;
+                }
+            })?;
         Ok(format!("metrics and health checks: http://127.0.0.1:{port}/metrics"))
     }
 
     /// Listens at all of these addresses that the machine has; the port.
-    fn listen(&self, addresses: &[SocketAddr]) -> Result<u16, TakeError> {
+    fn listen(&self, addresses: &[SocketAddr], guard: Option<Guard>) -> Result<u16, TakeError> {
         let mut listeners = Vec::new();
         let mut missing = None;
         for address in addresses {
@@ -140,7 +153,8 @@ impl Endpoint {
         let bound = listeners.first().and_then(|listener| listener.local_addr().ok());
         let Some(bound) = bound else { return Err(missing.unwrap_or(TakeError::Nothing)) };
         let endpoint = self.clone();
-        server::start(listeners, Limits::default(), Arc::new(move |path| endpoint.answer(path)))
+        let decide = Arc::new(move |path| endpoint.answer(path));
+        server::start(listeners, Limits::default(), decide, guard)
             .map_err(|error| TakeError::Other(bound, error))?;
         Ok(bound.port())
     }
@@ -260,6 +274,8 @@ const PATHS: &str = "\
 /live     200 while the threads of the process take their turns
 /ready    200 while its nodes can do their work, else 503 and why not
 ";
+/// What other hosts may show instead of a certificate, beside the node's certificate.
+const TOKEN_FILE: &str = "http-token.txt";
 /// How long threads may take to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How long a thread may take before the process counts as stuck.

@@ -61,6 +61,13 @@ pub(crate) struct TlsOptions {
     pub(crate) names: Vec<String>,
 }
 
+impl TlsOptions {
+    /// Whether anything is to be encrypted.
+    pub(crate) fn is_wanted(&self) -> bool {
+        !self.settings.versions.is_empty()
+    }
+}
+
 /// What has been taken.
 pub(crate) struct Place {
     pub(crate) directory: PathBuf,
@@ -68,7 +75,10 @@ pub(crate) struct Place {
     pub(crate) tls: ServerTls,
     pub(crate) port: u16,
     pub(crate) socket: PathBuf,
-    keys: PathBuf,
+    /// Where keys and certificates are kept.
+    pub(crate) keys: PathBuf,
+    /// What clients may call the server.
+    pub(crate) names: Vec<String>,
     native_password: bool,
     root: RootPassword,
     audit: Option<AuditOptions>,
@@ -77,11 +87,11 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Takes all of it, or says what is missing.
-    pub(crate) fn take(options: &PlaceOptions) -> Result<Place, String> {
+    /// Takes all of it, or says what is missing. With `later` a certificate for clients is only
+    /// made or read when [`ServerTls::reload`] is told to: nothing is encrypted until then.
+    pub(crate) fn take(options: &PlaceOptions, later: bool) -> Result<Place, String> {
         let addresses = addresses(&options.bind)?;
-        let is_encrypted = !options.tls.settings.versions.is_empty();
-        if !is_encrypted && !options.allow_insecure {
+        if !options.tls.is_wanted() && !options.allow_insecure {
             refuse_open_doors(&addresses)?;
         }
         let is_open = beyond_loopback(&addresses).is_some();
@@ -99,11 +109,13 @@ impl Place {
         let keys = options.tls.directory.clone().unwrap_or_else(|| directory.clone());
         prepare_directory(&keys, false)
             .map_err(|error| format!("cannot use directory {}: {error}", keys.display()))?;
-        let maker = TlsMaker {
-            directory: keys.clone(),
-            names: server_names(&options.tls.names, &addresses),
-        };
-        let tls = ServerTls::new(options.tls.settings.clone(), Some(maker))
+        let names = server_names(&options.tls.names, &addresses);
+        let maker = TlsMaker { directory: keys.clone(), names: names.clone() };
+        let mut settings = options.tls.settings.clone();
+        if later {
+            settings.versions.clear();
+        }
+        let tls = ServerTls::new(settings, Some(maker))
             .map_err(|why| format!("cannot encrypt connections of clients: {why}"))?;
         let mut listeners = Listeners::default();
         let port = listen(&mut listeners, &addresses, options.port)?;
@@ -126,6 +138,7 @@ impl Place {
             port,
             socket,
             keys,
+            names,
             native_password,
             root,
             audit,

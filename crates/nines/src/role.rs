@@ -8,18 +8,22 @@
 //! told to end, or cannot go on, ends with a line that says why.
 
 mod client;
+pub(crate) mod credentials;
 mod data;
 #[cfg(test)]
 pub(crate) mod fixture;
+mod local;
 mod lost_links;
-mod management;
+pub(crate) mod management;
 pub(crate) mod news;
 mod operator;
 mod process;
 pub(crate) mod request;
+mod rights;
 mod sql;
 pub(crate) mod status;
 pub(crate) mod survivability;
+pub(crate) mod token;
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -37,6 +41,7 @@ use runtime::{
 use crate::process::Happening;
 
 pub(crate) use client::Connect;
+pub(crate) use credentials::JoinOptions;
 pub(crate) use data::DataOptions;
 pub(crate) use management::ManagementOptions;
 pub(crate) use sql::SqlOptions;
@@ -129,7 +134,7 @@ fn found_in(directory: &Path) -> Result<Option<NodeCredentials>, String> {
 
 /// What a node proves its identity by on links: the files that the configuration names, or else
 /// what it has joined with.
-fn credentials(
+fn credentials_of(
     own: &Node,
     joined: Option<NodeCredentials>,
 ) -> Result<Option<NodeCredentials>, String> {
@@ -153,6 +158,27 @@ fn credentials(
         ));
     }
     Ok(found)
+}
+
+/// The certificate for links, if they are to be encrypted: where nodes are beyond loopback, unless
+/// the configuration says that the network is trusted, and wherever the configuration names files.
+/// All nodes of a cluster come to the same answer.
+fn link_credentials(
+    config: &ClusterConfig,
+    own: &Node,
+    credentials: Option<&NodeCredentials>,
+) -> Option<NodeCredentials> {
+    let is_open = |node: &Node| {
+        let found = node.host().map(|host| (host, 0).to_socket_addrs());
+        // A name that nobody knows yet is not that of this host.
+        found.is_some_and(|found| match found {
+            Ok(mut found) => found.any(|address| !address.ip().to_canonical().is_loopback()),
+            Err(_) => true,
+        })
+    };
+    let mut others = config.nodes().iter().filter(|node| role_of(node) != Role::Client);
+    let is_wanted = own.tls().is_some() || !own.allow_insecure() && others.any(is_open);
+    credentials.filter(|_| is_wanted).cloned()
 }
 
 /// Where the others look for this node, if it may be there: on addresses that other hosts reach

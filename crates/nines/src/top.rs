@@ -15,10 +15,13 @@ use std::io::IsTerminal;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+use serde::de::DeserializeOwned;
+
+use crate::ctl;
 use crate::process::{Happening, watch_signals};
-use crate::role::Connect;
-use crate::role::request::{Request, Sight, Subject};
+use crate::role::request::{Access, Request, Sight, Subject};
 use crate::role::status::ClusterStatus;
+use crate::role::{Connect, JoinOptions};
 use crate::tell;
 use reading::Reading;
 use screen::Screen;
@@ -28,6 +31,8 @@ use view::View;
 #[derive(Clone, Debug)]
 pub(crate) struct TopOptions {
     pub(crate) connect: Connect,
+    /// Where the operator's certificate is.
+    pub(crate) join: JoinOptions,
     /// One look.
     pub(crate) once: bool,
     /// Lines of JSON.
@@ -41,22 +46,29 @@ pub(crate) fn run(options: &TopOptions) -> Result<(), String> {
     let (send, signals) = channel();
     watch_signals(send)?;
     let interval = Duration::from_secs(options.interval);
+    let access = ctl::access(&options.connect, &options.join)?;
+    let at = At { connect: options.connect.clone(), access };
     let live = std::io::stdout().is_terminal() && !options.json && !options.once;
-    if live { watch(options, interval, &signals) } else { print(options, interval, &signals) }
+    if live {
+        watch(&at, options, interval, &signals)
+    } else {
+        print(&at, options, interval, &signals)
+    }
 }
 
 /// Prints what it sees: once, or a line of JSON for each interval.
 fn print(
+    at: &At,
     options: &TopOptions,
     interval: Duration,
     signals: &Receiver<Happening>,
 ) -> Result<(), String> {
-    let mut before = look(&options.connect)?.0;
+    let mut before = look(at)?.0;
     loop {
         if signals.recv_timeout(interval).is_ok() {
             return Ok(());
         }
-        let (now, status) = look(&options.connect)?;
+        let (now, status) = look(at)?;
         let view = View::of(&status, &before, &now);
         if options.json {
             tell(&serde_json::to_string(&view).map_err(|error| error.to_string())?);
@@ -72,6 +84,7 @@ fn print(
 
 /// Shows what it sees until `q` is pressed.
 fn watch(
+    at: &At,
     options: &TopOptions,
     interval: Duration,
     signals: &Receiver<Happening>,
@@ -82,7 +95,7 @@ fn watch(
         let began = Instant::now();
         // The first rates come soon.
         let pause = if before.is_some() { interval } else { FIRST_INTERVAL };
-        match look(&options.connect) {
+        match look(at) {
             Ok((now, status)) => {
                 if let Some(before) = &before {
                     screen.show(&View::of(&status, before, &now).text(), options.interval);
@@ -101,11 +114,22 @@ fn watch(
     }
 }
 
+/// Whom it asks, and how.
+struct At {
+    connect: Connect,
+    access: Access,
+}
+
+impl At {
+    fn ask<T: DeserializeOwned>(&self, request: &Request) -> Result<T, String> {
+        self.connect.ask(request, &self.access).map_err(|error| error.to_string())
+    }
+}
+
 /// Asks a management node how all nodes are.
-fn look(connect: &Connect) -> Result<(Reading, ClusterStatus), String> {
-    let status: ClusterStatus = connect.ask(&Request::Status).map_err(|error| error.to_string())?;
-    let sight: Sight =
-        connect.ask(&Request::Look { at: Subject::Figures }).map_err(|error| error.to_string())?;
+fn look(at: &At) -> Result<(Reading, ClusterStatus), String> {
+    let status: ClusterStatus = at.ask(&Request::Status)?;
+    let sight: Sight = at.ask(&Request::Look { at: Subject::Figures })?;
     Ok((Reading::of(sight), status))
 }
 

@@ -147,7 +147,9 @@ impl DataDirectory {
         }
         for entry in fs::read_dir(path).into_iter().flatten().flatten() {
             let entry = entry.path();
-            if entry.file_name().is_some_and(|name| name == LOCK_FILE) {
+            let name = entry.file_name().unwrap_or_default().to_string_lossy();
+            // Who it is on the network is not what it has on its disk.
+            if name == LOCK_FILE || is_of_certificates(&name) {
                 continue;
             }
             let gone =

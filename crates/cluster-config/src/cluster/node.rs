@@ -97,6 +97,11 @@ impl Node {
         self.settings.text("HttpAddress").unwrap_or("localhost")
     }
 
+    /// How many seconds the certificates are good that a management node signs.
+    pub fn certificate_lifetime(&self) -> u64 {
+        self.settings.number("CertificateLifetime").unwrap_or(7_776_000)
+    }
+
     /// The directory of the node's files. That of a data node is its own: two data nodes may have
     /// the same `DataDir`. None where a client node has none.
     pub fn directory(&self) -> Option<String> {

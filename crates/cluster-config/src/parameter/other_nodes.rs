@@ -20,6 +20,11 @@ pub(super) const PARAMETERS: &[Parameter] = parameters! {
     MANAGEMENT, count(100, 0, 100), Node, LATER;
     "events that can be looked at afterwards"
 
+    "CertificateLifetime";
+    MANAGEMENT, seconds(7_776_000, 5, 315_360_000), Node, HONOURED;
+    "how long the certificates of nodes and operators are good that the management node signs; \
+     nodes renew theirs when two thirds of it are over"
+
     "HeartbeatIntervalMgmdMgmd";
     MANAGEMENT, millis(1_500, 100, MOST), Node,
         none("management nodes are watched as data nodes are");

@@ -93,7 +93,8 @@ pub(super) const PARAMETERS: &[Parameter] = parameters! {
 
     "HttpAddress";
     CLUSTER | NODES, Kind::Host { default: "localhost" }, Node, HONOURED;
-    "address that HttpPort is on; one that other hosts can reach needs AllowInsecure"
+    "address that HttpPort is on; one that other hosts can reach needs a certificate of the node, \
+     or AllowInsecure"
 
     "EncryptedFileSystem";
     CLUSTER | DATA | MANAGEMENT, count(0, 0, 1), Node, HONOURED;

@@ -58,7 +58,7 @@ pub(super) fn run(
     loop {
         thread::sleep(POLL);
         let request = Request::Events { after: Some(shown.number), most: PAGE };
-        let page: Page = match session.connect.ask(&request) {
+        let page: Page = match session.connect.ask(&request, &session.access) {
             Ok(page) => page,
             Err(AskError::Refused(why)) => return Err(why),
             Err(AskError::Unreachable(why)) => {

@@ -116,6 +116,15 @@ impl Words {
             ["status" | "memory"] => nodes.collect(),
             ["help"] => WORDS.iter().map(|word| word.name.to_string()).collect(),
             ["events"] => words(&["--follow", "-n", "--json"]),
+            ["token"] => words(&["create", "list", "revoke"]),
+            ["certificates"] => words(&[
+                "list",
+                "revoke",
+                "create-operator",
+                "export-ca",
+                "new-authority",
+                "retire-authority",
+            ]),
             ["restart", "all"] => words(&["--rolling"]),
             ["all"] => words(&["status", "stop", "report"]),
             [first] if first.parse::<u16>().is_ok() => {

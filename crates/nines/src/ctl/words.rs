@@ -8,6 +8,7 @@
 
 use std::time::Duration;
 
+use super::certificates;
 use crate::role::news::Level;
 
 /// What a line asks for.
@@ -57,6 +58,8 @@ pub(super) enum What {
     AcceptLoss(u64),
     /// New keys for the disk of a node, or of all.
     RotateKeys(Option<u16>),
+    /// About tokens and certificates.
+    Certificates(certificates::Order),
 }
 
 /// Whom an order is for.
@@ -72,8 +75,12 @@ pub(super) enum Whom {
 impl What {
     /// Whether it changes nothing.
     pub(super) fn only_reads(&self) -> bool {
-        let changes = matches!(self, What::Stop { .. } | What::Restart { .. });
-        !changes && !matches!(self, What::AcceptLoss(_) | What::RotateKeys(_))
+        match self {
+            What::Stop { .. } | What::Restart { .. } => false,
+            What::AcceptLoss(_) | What::RotateKeys(_) => false,
+            What::Certificates(order) => order.only_reads(),
+            _ => true,
+        }
     }
 }
 
@@ -85,7 +92,7 @@ pub(super) struct Word {
 }
 
 /// All words, in the order of the help.
-pub(super) const WORDS: [Word; 16] = [
+pub(super) const WORDS: [Word; 18] = [
     word("show", "show", "the nodes by role, who holds which rows, and warnings"),
     word("status", "status [N]", "each node's state in one line; N STATUS, ALL STATUS"),
     word("groups", "groups", "node groups: who has all rows, who is being given them"),
@@ -116,6 +123,17 @@ pub(super) const WORDS: [Word; 16] = [
         "rotate-keys [N]",
         "new keys for what is encrypted on disk: reads the master key again, and makes a data key",
     ),
+    word(
+        "token",
+        "token create|list|revoke",
+        "tokens by which nodes join: create --role data|sql|management|ctl [--node N] [--valid 1h]",
+    ),
+    word(
+        "certificates",
+        "certificates list|revoke|…",
+        "certificates of nodes and operators: list, revoke N|SERIAL|operator NAME, \
+         create-operator NAME [--out DIR], export-ca [FILE], new-authority, retire-authority ID",
+    ),
     word("config", "config", "the configuration in use, and its fingerprint"),
     word("version", "version", "the version that each node runs"),
     word("help", "help [WORD]", "this text, or more about a word"),
@@ -145,6 +163,11 @@ const FOREIGN: [(&str, &str); 12] = [
 pub(super) fn parse(words: &[String]) -> Result<Order, String> {
     let mut rest: Vec<String> = Vec::new();
     let mut json = false;
+    if let Some((first, rest)) = words.split_first()
+        && let Some(parsed) = about_certificates(first, rest)
+    {
+        return parsed;
+    }
     for word in words {
         let word = word.trim_end_matches(';');
         match word.to_ascii_lowercase().as_str() {
@@ -155,9 +178,28 @@ pub(super) fn parse(words: &[String]) -> Result<Order, String> {
     }
     let what = what(&rest)?;
     if json && !what.only_reads() {
-        return Err("--json is for orders that only read".into());
+        return Err(ONLY_READS.into());
     }
     Ok(Order { what, json })
+}
+
+/// Reads an order about tokens or certificates, where letter case is that of names and files.
+fn about_certificates(first: &str, rest: &[String]) -> Option<Result<Order, String>> {
+    let read = match first.to_ascii_lowercase().as_str() {
+        "token" | "tokens" => certificates::token,
+        "certificates" | "certificate" => certificates::certificates,
+        _ => return None,
+    };
+    let json = rest.iter().any(|word| word == "--json");
+    let rest: Vec<&str> = rest.iter().map(|word| word.trim_end_matches(';')).collect();
+    let rest: Vec<&str> =
+        rest.into_iter().filter(|word| !word.is_empty() && *word != "--json").collect();
+    Some(read(&rest).map(What::Certificates).and_then(|what| {
+        if json && !what.only_reads() {
+            return Err(ONLY_READS.into());
+        }
+        Ok(Order { what, json })
+    }))
 }
 
 /// Cuts a line into words; what follows `#` is a comment.
@@ -389,6 +431,7 @@ fn distance(one: &str, other: &str) -> usize {
 
 /// Lines of the cluster log that are shown unless another number is given.
 const EVENTS_DEFAULT: usize = 50;
+const ONLY_READS: &str = "--json is for orders that only read";
 const NO_LEVEL: &str = "--level needs info, warning or error";
 /// How long a node may take to be back with all its rows.
 const PATIENCE: Duration = Duration::from_secs(600);

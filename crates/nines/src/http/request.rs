@@ -84,6 +84,21 @@ fn head(bytes: &[u8]) -> Result<Parsed, Refusal> {
     Ok(Parsed::Request { path, head })
 }
 
+/// The token that a head shows, as in `Authorization: Bearer TOKEN`.
+pub(super) fn bearer(head: &[u8]) -> Option<&[u8]> {
+    head.split(|byte| *byte == b'\n').skip(1).find_map(|line| {
+        let colon = line.iter().position(|byte| *byte == b':')?;
+        let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
+        let (scheme, token) = value.split_at_checked(BEARER.len())?;
+        let is_token = name.eq_ignore_ascii_case(b"authorization")
+            && scheme.eq_ignore_ascii_case(BEARER)
+            && !token.is_empty();
+        is_token.then_some(token.trim_ascii())
+    })
+}
+
+const BEARER: &[u8] = b"bearer ";
+
 /// The path, whether only a head is wanted, whether there must be a field `Host`.
 fn request_line(line: &[u8]) -> Result<(Path, bool, bool), Refusal> {
     let mut words = line.split(|byte| *byte == b' ');
@@ -167,6 +182,18 @@ mod tests {
     }
 
     #[test]
+    fn a_token_is_where_it_belongs() {
+        let head = |line: &str| format!("GET /metrics HTTP/1.1\r\nHost: a\r\n{line}\r\n\r\n");
+        for line in ["Authorization: Bearer s3cret", "authorization:BEARER   s3cret "] {
+            assert_eq!(bearer(head(line).as_bytes()), Some(&b"s3cret"[..]), "{line}");
+        }
+        for line in ["Authorization: Basic s3cret", "X: Bearer s3cret", "Authorization: Bearer"] {
+            assert_eq!(bearer(head(line).as_bytes()), None, "{line}");
+        }
+        assert_eq!(bearer(b"GET /Authorization:Bearer%20s HTTP/1.0\r\n\r\n"), None);
+    }
+
+    #[test]
     fn a_torn_request_waits_for_its_end_at_every_byte() {
         let whole = b"GET /live HTTP/1.1\r\nHost: a\r\nX-Odd: \t\xC3\xA4\r\n\r\n";
         for cut in 0..whole.len() {
@@ -225,6 +252,7 @@ mod tests {
             }
             state = state.wrapping_add(1);
             let _ = parse(&bytes);
+            let _ = bearer(&bytes);
             bytes.resize(HEAD_MAX + 1, b'a');
             assert_ne!(parse(&bytes), Parsed::Incomplete);
         }

@@ -1,4 +1,5 @@
-//! A server of small answers: one request for each connection, each on a thread of its own.
+//! A server of small answers: one request for each connection, each on a thread of its own. Over
+//! TLS where the connection comes from another host and the process has a certificate.
 //!
 //! # Guarantees
 //! A bounded number of connections at a time, of bytes in a request, of time for a request and for
@@ -7,14 +8,19 @@
 //! it more than that.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::request::{HEAD_MAX, Parsed, Path, Refusal, parse};
+use runtime::{Asker, NodeCredentials, accept_secured, sha256_hex};
+
+use super::request::{HEAD_MAX, Parsed, Path, Refusal, bearer, parse};
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +36,8 @@ pub(super) enum Status {
     Ok,
     NotFound,
     Unavailable,
+    /// Neither a certificate nor a token says who asks.
+    Unauthorized,
     Refused(Refusal),
     /// The request did not come in time.
     TooSlow,
@@ -41,6 +49,7 @@ impl Status {
     fn line(self) -> &'static str {
         match self {
             Status::Ok => "200 OK",
+            Status::Unauthorized => "401 Unauthorized",
             Status::NotFound => "404 Not Found",
             Status::Unavailable => "503 Service Unavailable",
             Status::Refused(Refusal::Malformed) => "400 Bad Request",
@@ -72,6 +81,7 @@ impl Answer {
     fn bytes(&self, head: bool) -> Vec<u8> {
         let allow = match self.status {
             Status::Refused(Refusal::Method) => "Allow: GET, HEAD\r\n",
+            Status::Unauthorized => "WWW-Authenticate: Bearer\r\n",
             _ => "",
         };
         let mut bytes = format!(
@@ -91,6 +101,38 @@ impl Answer {
 
 /// Says what is at a path.
 pub(super) type Decide = Arc<dyn Fn(Path) -> Answer + Send + Sync>;
+
+/// What other hosts need.
+#[derive(Clone)]
+pub(super) struct Guard {
+    /// The certificate that they are shown; they show one of the same cluster,
+    pub(super) credentials: NodeCredentials,
+    /// or what is in this file.
+    pub(super) token: PathBuf,
+}
+
+impl Guard {
+    /// Whether somebody may have an answer.
+    fn admits(&self, asker: &Asker, head: &[u8]) -> bool {
+        match asker {
+            Asker::Certified(_) => true,
+            Asker::Anonymous => bearer(head).is_some_and(|shown| self.is_token(shown)),
+            Asker::Local | Asker::Plain | Asker::Refused(_) => false,
+        }
+    }
+
+    /// Whether that is what is in the file, which must be its owner's alone, and no password that
+    /// can be guessed.
+    fn is_token(&self, shown: &[u8]) -> bool {
+        let Ok(found) = fs::metadata(&self.token) else { return false };
+        let Ok(token) = fs::read(&self.token) else { return false };
+        let token = token.trim_ascii();
+        // Hashes of two texts tell nobody by the time of a comparison how much of them is equal.
+        found.mode() & 0o077 == 0
+            && token.len() >= TOKEN_MIN
+            && sha256_hex(token) == sha256_hex(shown)
+    }
+}
 
 /// Limits of a server.
 #[derive(Clone, Copy, Debug)]
@@ -163,29 +205,44 @@ impl Places {
 }
 
 /// Serves connections of these listeners until the process ends.
-pub(super) fn start(listeners: Vec<TcpListener>, limits: Limits, decide: Decide) -> io::Result<()> {
+pub(super) fn start(
+    listeners: Vec<TcpListener>,
+    limits: Limits,
+    decide: Decide,
+    guard: Option<Guard>,
+) -> io::Result<()> {
     let places = Arc::new(Places::default());
     for listener in listeners {
-        let (decide, places) = (decide.clone(), places.clone());
-        let accept = move || accept(&listener, limits, &decide, &places);
+        let (decide, places, guard) = (decide.clone(), places.clone(), guard.clone());
+        let accept = move || accept(&listener, limits, &decide, (&places, guard.as_ref()));
         thread::Builder::new().name("http".into()).spawn(accept)?;
     }
     Ok(())
 }
 
-fn accept(listener: &TcpListener, limits: Limits, decide: &Decide, places: &Arc<Places>) {
+fn accept(
+    listener: &TcpListener,
+    limits: Limits,
+    decide: &Decide,
+    (places, guard): (&Arc<Places>, Option<&Guard>),
+) {
     loop {
-        let Ok((stream, _)) = listener.accept() else {
+        let Ok((stream, from)) = listener.accept() else {
             // The system has no descriptor left, or the client has gone again.
             thread::sleep(ACCEPT_PAUSE);
             continue;
         };
         let number = places.take(limits.connections, &stream);
         let (decide, own) = (decide.clone(), places.clone());
+        let guard = guard.filter(|_| !from.ip().to_canonical().is_loopback()).cloned();
         let serve = move || {
             let has_read = || own.has_read(number);
+            let served = || match &guard {
+                Some(guard) => serve_guarded(stream, limits, &*decide, (&has_read, guard)),
+                None => serve(stream, limits, &*decide, &has_read),
+            };
             // The client may have gone, and what is broken here harms this answer alone.
-            let _ = catch_unwind(AssertUnwindSafe(|| serve(stream, limits, &*decide, &has_read)));
+            let _ = catch_unwind(AssertUnwindSafe(served));
             own.free(number);
         };
         if thread::Builder::new().name("http-answer".into()).spawn(serve).is_err() {
@@ -227,19 +284,57 @@ fn serve(
     Ok(())
 }
 
+/// The same for a client of another host.
+fn serve_guarded(
+    stream: TcpStream,
+    limits: Limits,
+    decide: &dyn Fn(Path) -> Answer,
+    (has_read, guard): (&dyn Fn() -> bool, &Guard),
+) -> io::Result<()> {
+    let until = Instant::now() + limits.request;
+    let (mut stream, asker) = accept_secured(&guard.credentials, stream, until)?;
+    let mut bytes = Vec::new();
+    let request = read_into(&mut bytes, |buffer| stream.read(buffer));
+    let request = match (has_read(), request) {
+        (true, Err(_)) => Ok(Err(Status::TooSlow)),
+        (_, request) => request,
+    };
+    let (answer, head) = match request? {
+        Ok((_, head)) if !guard.admits(&asker, &bytes) => {
+            (Answer::text(Status::Unauthorized, NEEDED), head)
+        }
+        Ok((path, head)) => {
+            let answer = catch_unwind(AssertUnwindSafe(|| decide(path)));
+            (answer.unwrap_or_else(|_| Answer::of_status(Status::Internal)), head)
+        }
+        Err(status) => (Answer::of_status(status), false),
+    };
+    stream.set_deadline(Instant::now() + limits.answer);
+    stream.write_all(&answer.bytes(head))?;
+    stream.finish()
+}
+
 /// Reads a request, or finds out why there is none to answer.
 fn read(stream: &mut TcpStream, until: Instant) -> io::Result<Result<(Path, bool), Status>> {
-    let mut bytes = Vec::new();
+    read_into(&mut Vec::new(), |buffer| {
+        stream.set_read_timeout(Some(left(until)?))?;
+        stream.read(buffer)
+    })
+}
+
+/// Reads a request by reading pieces of it.
+fn read_into(
+    bytes: &mut Vec<u8>,
+    mut piece: impl FnMut(&mut [u8]) -> io::Result<usize>,
+) -> io::Result<Result<(Path, bool), Status>> {
     let mut buffer = [0; 2 << 10];
     loop {
-        match parse(&bytes) {
+        match parse(bytes) {
             Parsed::Request { path, head } => return Ok(Ok((path, head))),
             Parsed::Refused(refusal) => return Ok(Err(Status::Refused(refusal))),
             Parsed::Incomplete => assert!(bytes.len() <= HEAD_MAX, "a long head is refused"),
         }
-        let Ok(left) = left(until) else { return Ok(Err(Status::TooSlow)) };
-        stream.set_read_timeout(Some(left))?;
-        match stream.read(&mut buffer) {
+        match piece(&mut buffer) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(count) => bytes.extend_from_slice(&buffer[..count]),
             Err(error) if is_time_out(&error) => return Ok(Err(Status::TooSlow)),
@@ -273,6 +368,10 @@ fn is_time_out(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
+/// What somebody is told who has shown nothing.
+const NEEDED: &str = "it takes a certificate of this cluster, or `Authorization: Bearer TOKEN`\n";
+/// Shortest token.
+const TOKEN_MIN: usize = 16;
 /// How long, and for how many reads, what a client still sends is thrown away.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 const DRAIN_READS_MAX: usize = 64;
@@ -293,7 +392,7 @@ mod tests {
             Path::Ready => panic!("something is broken"),
             _ => Answer::of_status(Status::NotFound),
         };
-        start(vec![listener], limits, Arc::new(decide)).unwrap();
+        start(vec![listener], limits, Arc::new(decide), None).unwrap();
         address
     }
 

@@ -1,16 +1,22 @@
-//! How a starting node gets its configuration and its id from the management nodes.
+//! How a starting node gets its configuration, its id, and with a token its first certificate from
+//! the management nodes.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
 use cluster_config::ClusterConfig;
 use model::NodeId;
+use runtime::{NodeCredentials, NodeRole};
 
 use super::is_here;
-use super::request::{AskError, Configuration, Request, ask};
+use super::request::{
+    Access, AskError, CertificateRequest, Certified, Configuration, Request, ask,
+};
+use super::token::Token;
 use crate::process::Happening;
-use crate::tell;
+use crate::{machine, tell};
 
 /// The management nodes that a process is told of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +26,8 @@ pub(crate) struct Connect(Vec<(String, u16)>);
 pub(crate) struct Given {
     pub(crate) config: ClusterConfig,
     pub(crate) node: NodeId,
+    /// Its certificate, if it has one.
+    pub(crate) credentials: Option<NodeCredentials>,
 }
 
 impl Connect {
@@ -34,15 +42,62 @@ impl Connect {
         Ok(Connect(places))
     }
 
+    /// These hosts and ports.
+    pub(super) fn at(places: Vec<(String, u16)>) -> Self {
+        Self(places)
+    }
+
+    /// What this host is called, and its address on the way to a management node.
+    pub(super) fn own_names(&self) -> Vec<String> {
+        let address = self.own_address().map(|address| address.to_string());
+        std::iter::once(machine::host_name()).chain(address).collect()
+    }
+
+    /// The address of this host from which a management node is reached: nothing is sent for that.
+    pub(super) fn own_address(&self) -> Option<IpAddr> {
+        self.0.iter().find_map(|(host, port)| {
+            let address = (host.as_str(), *port).to_socket_addrs().ok()?.next()?;
+            let any: IpAddr = match address {
+                SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+                SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+            };
+            let socket = UdpSocket::bind((any, 0)).ok()?;
+            socket.connect(address).ok()?;
+            Some(socket.local_addr().ok()?.ip())
+        })
+    }
+
     /// Asks one management node after the other until one answers.
     pub(crate) fn ask<T: serde::de::DeserializeOwned>(
         &self,
         request: &Request,
+        access: &Access,
     ) -> Result<T, AskError> {
         let mut last = AskError::Unreachable("no management node is known".into());
         for (host, port) in &self.0 {
-            match ask((host, *port), request) {
+            match ask((host, *port), request, access) {
                 Err(AskError::Unreachable(why)) => last = AskError::Unreachable(why),
+                answered => return answered,
+            }
+        }
+        Err(last)
+    }
+
+    /// Asks one management node after the other until one says yes: each knows tokens of its own.
+    pub(super) fn ask_all<T: serde::de::DeserializeOwned>(
+        &self,
+        request: &Request,
+        access: &Access,
+    ) -> Result<T, AskError> {
+        let mut last = AskError::Unreachable("no management node is known".into());
+        for (host, port) in &self.0 {
+            match ask((host, *port), request, access) {
+                Err(AskError::Unreachable(why)) => {
+                    if matches!(last, AskError::Unreachable(_)) {
+                        last = AskError::Unreachable(why);
+                    }
+                }
+                Err(refused) => last = refused,
                 answered => return answered,
             }
         }
@@ -55,18 +110,48 @@ impl Connect {
         &self,
         role: &'static str,
         wanted: Option<NodeId>,
+        credentials: Option<NodeCredentials>,
         happenings: &Receiver<Happening>,
     ) -> Result<Option<Given>, String> {
+        let access = Access::to_management(credentials.clone());
+        let begun = self.until_answered(happenings, REFUSALS_MAX, move |connect: &Connect| {
+            connect.try_begin(role, wanted, &access)
+        });
+        Ok(begun?.map(|(config, node)| Given { config, node, credentials }))
+    }
+
+    /// Gets a certificate for a key by a token, as soon as a management node answers; of which
+    /// node. Nothing if the process is told to end before.
+    pub(super) fn join(
+        &self,
+        token: &Token,
+        wanted: Option<NodeId>,
+        key: &str,
+        happenings: &Receiver<Happening>,
+    ) -> Result<Option<(NodeId, Certified)>, String> {
+        let (token, key) = (token.clone(), key.to_owned());
+        self.until_answered(happenings, 0, move |connect: &Connect| {
+            connect.try_join(&token, wanted, &key)
+        })
+    }
+
+    /// Tries until it succeeds, or is refused for good; nothing if the process is told to end.
+    fn until_answered<T: Send + 'static>(
+        &self,
+        happenings: &Receiver<Happening>,
+        refusals_max: u32,
+        attempt: impl Fn(&Connect) -> Result<T, AskError> + Clone + Send + 'static,
+    ) -> Result<Option<T>, String> {
         let mut told = None;
         let mut refusals = 0;
         loop {
-            let Some(answer) = self.ask_unless_ended(role, wanted, happenings)? else {
+            let Some(answer) = self.try_unless_ended(attempt.clone(), happenings)? else {
                 tell("ends: it was told to while it waited for a management node");
                 return Ok(None);
             };
             let why = match answer {
                 Ok(given) => return Ok(Some(given)),
-                Err(AskError::Refused(why)) if refusals >= REFUSALS_MAX => return Err(why),
+                Err(AskError::Refused(why)) if refusals >= refusals_max => return Err(why),
                 Err(AskError::Refused(why)) => {
                     // The last process with that id may not have been missed yet.
                     refusals += 1;
@@ -87,17 +172,16 @@ impl Connect {
 
     /// Tries once, on a thread of its own: a host that does not answer may take its time. Nothing
     /// if the process is told to end meanwhile.
-    fn ask_unless_ended(
+    fn try_unless_ended<T: Send + 'static>(
         &self,
-        role: &'static str,
-        wanted: Option<NodeId>,
+        attempt: impl FnOnce(&Connect) -> Result<T, AskError> + Send + 'static,
         happenings: &Receiver<Happening>,
-    ) -> Result<Option<Result<Given, AskError>>, String> {
+    ) -> Result<Option<Result<T, AskError>>, String> {
         let (send, answers) = sync_channel(1);
         let connect = self.clone();
         let ask = move || {
             // Whoever asked may be on the way out.
-            let _ = send.send(connect.try_begin(role, wanted));
+            let _ = send.send(attempt(&connect));
         };
         let thread = thread::Builder::new().name("begin".into()).spawn(ask);
         thread.map_err(|error| format!("cannot start a thread: {error}"))?;
@@ -115,31 +199,77 @@ impl Connect {
         }
     }
 
-    fn try_begin(&self, role: &str, wanted: Option<NodeId>) -> Result<Given, AskError> {
-        let Configuration { text, free, .. } =
-            self.ask(&Request::Configuration { role: role.to_string() })?;
-        let parsed = ClusterConfig::parse(text.as_bytes());
-        let config = parsed.map_err(|problems| {
-            let first = problems.first().map(|problem| problem.at("configuration").to_string());
-            AskError::Refused(format!(
-                "this version does not understand the configuration: {}",
-                first.unwrap_or_default()
-            ))
-        })?;
-        let config = config.config;
-        let here = |id: &NodeId| config.node(*id).is_some_and(|node| is_here(node.host()));
-        let free = free.into_iter().map(NodeId);
-        let node = match wanted {
-            Some(node) => node,
-            None => free.clone().find(here).ok_or_else(|| {
-                AskError::Refused(format!(
-                    "no {role} node of the configuration is free for this host"
-                ))
-            })?,
-        };
-        let _: bool = self.ask(&Request::Claim { node: node.0, role: role.to_string() })?;
-        Ok(Given { config, node })
+    fn try_begin(
+        &self,
+        role: &str,
+        wanted: Option<NodeId>,
+        access: &Access,
+    ) -> Result<(ClusterConfig, NodeId), AskError> {
+        let told: Configuration =
+            self.ask(&Request::Configuration { role: role.to_string() }, access)?;
+        let (config, free) = understood(told)?;
+        let node = choose(&config, role, wanted, &free)?;
+        let _: bool = self.ask(&Request::Claim { node: node.0, role: role.to_string() }, access)?;
+        Ok((config, node))
     }
+
+    fn try_join(
+        &self,
+        token: &Token,
+        wanted: Option<NodeId>,
+        key: &str,
+    ) -> Result<(NodeId, Certified), AskError> {
+        let access = Access::of_token(token.authority.clone());
+        let role = token.role.name().to_owned();
+        let (proof, request) = (token.proof(), runtime::signing_request(key));
+        let node = match (token.role, wanted) {
+            (NodeRole::Ctl, _) => NodeId(0),
+            (_, Some(node)) => node,
+            (_, None) => {
+                let (token, role) = (proof.clone(), role.clone());
+                let preview = CertificateRequest::Preview { token, role: role.clone() };
+                let told = self.ask_all(&Request::Certificates(preview), &access)?;
+                let (config, free) = understood(told)?;
+                choose(&config, &role, None, &free)?
+            }
+        };
+        let join = CertificateRequest::Join {
+            token: proof,
+            role,
+            node: node.0,
+            request: request.map_err(AskError::Refused)?,
+            names: self.own_names(),
+        };
+        let certified = self.ask_all(&Request::Certificates(join), &access)?;
+        Ok((node, certified))
+    }
+}
+
+/// A configuration as it was told, and the ids that are free.
+fn understood(told: Configuration) -> Result<(ClusterConfig, Vec<u16>), AskError> {
+    let parsed = ClusterConfig::parse(told.text.as_bytes());
+    let config = parsed.map_err(|problems| {
+        let first = problems.first().map(|problem| problem.at("configuration").to_string());
+        AskError::Refused(format!(
+            "this version does not understand the configuration: {}",
+            first.unwrap_or_default()
+        ))
+    })?;
+    Ok((config.config, told.free))
+}
+
+/// The id that a process is to have.
+fn choose(
+    config: &ClusterConfig,
+    role: &str,
+    wanted: Option<NodeId>,
+    free: &[u16],
+) -> Result<NodeId, AskError> {
+    let here = |id: &NodeId| config.node(*id).is_some_and(|node| is_here(node.host()));
+    let of_role = || free.iter().copied().map(NodeId).find(here);
+    wanted.or_else(of_role).ok_or_else(|| {
+        AskError::Refused(format!("no {role} node of the configuration is free for this host"))
+    })
 }
 
 fn is_told_to_end(happening: Result<Happening, RecvTimeoutError>) -> bool {

@@ -1,5 +1,6 @@
 //! `nines data`: a data node.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -7,13 +8,18 @@ use std::sync::{Arc, Mutex};
 use cluster_config::{ClusterConfig, Node, Value};
 use model::NodeId;
 use runtime::{
-    Cluster, DataDirectory, Encryption, Listeners, MemoryLock, Role, Service, Setup, Watching,
+    Asker, Cluster, DataDirectory, Encryption, Listeners, MemoryLock, NodeCredentials, Role,
+    Service, Setup, Watching,
 };
 
 use super::client::{Connect, Given};
+use super::credentials::{JoinOptions, keep_good};
 use super::process::{Life, after, be_missed_at_once, live, log_of, report};
 use super::request::{NewKeys, Request, answer, value};
-use super::{ask_to_leave, credentials, disk_of, found_in, links, listen};
+use super::{
+    addresses, ask_to_leave, credentials_of, disk_of, link_credentials, links, listen, local,
+    rights,
+};
 use crate::encryption::{KeyOptions, NodeKeys};
 use crate::http::Endpoint;
 use crate::layout::Layout;
@@ -29,6 +35,7 @@ pub(crate) struct DataOptions {
     pub(crate) initial: bool,
     /// Where the master key of its disk comes from.
     pub(crate) keys: KeyOptions,
+    pub(crate) join: JoinOptions,
 }
 
 /// Runs a data node until it is told to stop.
@@ -36,14 +43,18 @@ pub(crate) fn run(options: &DataOptions) -> Result<(), String> {
     let (send, happenings) = channel();
     be_missed_at_once();
     watch_signals(send.clone())?;
-    let given = options.connect.begin("data", options.node, &happenings)?;
-    let Some(Given { config, node }) = given else { return Ok(()) };
+    let joined = options.join.of_data(options.node, &options.connect, &happenings)?;
+    let Some(joined) = joined else { return Ok(()) };
+    let node = joined.node().or(options.node);
+    let given = options.connect.begin("data", node, joined.0, &happenings)?;
+    let Some(Given { config, node, credentials }) = given else { return Ok(()) };
     let own = config.node(node).ok_or_else(|| format!("node {} is not configured", node.0))?;
+    let credentials = credentials_of(own, credentials)?;
+    let on_links = link_credentials(&config, own, credentials.as_ref());
     let base = own.directory().unwrap_or_else(|| ".".into());
     let encryption = options.keys.for_node(&config, own)?;
     let directory = take_directory(Path::new(&base), node, options.initial, &encryption)?;
     let keys = NodeKeys::of(&directory, &encryption);
-    let credentials = credentials(own, found_in(Path::new(&base))?)?;
     lock_memory(own)?;
     // The files of a worker are its own: a directory keeps the number of its first start.
     let layout = Layout::new(own, directory.workers(), &Cpus::of_process());
@@ -51,19 +62,25 @@ pub(crate) fn run(options: &DataOptions) -> Result<(), String> {
     layout.others.take().map_err(|error| error.to_string())?;
     let threads = layout.workers;
     let endpoint = Endpoint::new(vec![(node, Role::Data)]);
-    let serves_http = endpoint.serve_node(own)?;
+    let serves_http = endpoint.serve_node(own, credentials.as_ref())?;
     let kernel = config.kernel(node, threads, default_memory(&config, own));
     let disk = kernel.disk.then(|| disk_of(node, directory));
     let on_disk = disk.is_some();
-    let listeners = listen(&config, own, credentials.is_some())?;
+    let listeners = listen(&config, own, on_links.is_some())?;
     let memory = (kernel.data_memory * u64::from(threads)) >> 20;
     let log = log_of(node);
+    let service = service(send.clone(), keys, credentials.clone(), own.allow_insecure());
+    local::serve(&addresses(own, on_links.is_some())?, &service.answer)?;
+    if let Some(credentials) = &credentials {
+        let log = log.clone();
+        keep_good(credentials, &options.connect, move |line| log(line), None)?;
+    }
     let cluster = Cluster::start(Setup {
         config: Arc::new(kernel),
         threads,
         scheduling: layout.scheduling,
         nodes: vec![(node, Role::Data)],
-        links: Some(links(&config, own, listeners, Some(service(send.clone(), keys)), credentials)),
+        links: Some(links(&config, own, listeners, Some(service), on_links)),
         application: None,
         listeners: Listeners::default(),
         tls: None,
@@ -98,16 +115,25 @@ pub(crate) fn run(options: &DataOptions) -> Result<(), String> {
 const COMPUTING_LIMITS: u64 = 3;
 
 /// What a node answers itself: that it will go, that its keys are new.
-fn service(send: Sender<Happening>, keys: Option<NodeKeys>) -> Service {
+pub(super) fn service(
+    send: Sender<Happening>,
+    keys: Option<NodeKeys>,
+    tls: Option<NodeCredentials>,
+    insecure: bool,
+) -> Service {
     let send = Mutex::new(send);
-    Arc::new(move |body, out| {
-        answer(body, out, |request| match request {
-            Request::Leave { restart } => ask_to_leave(&send, restart),
-            Request::RotateOwnKeys => value(&NewKeys::of(NodeKeys::rotate(keys.as_ref())?)),
-            Request::Version => value(&env!("CARGO_PKG_VERSION")),
-            other => Err(format!("ask a management node: {other:?}")),
+    let answer = move |asker: &Asker, body: &[u8], out: &mut dyn Write| {
+        answer(asker, body, out, |asker, request| {
+            rights::check(asker, &request, insecure)?;
+            match request {
+                Request::Leave { restart } => ask_to_leave(&send, restart),
+                Request::RotateOwnKeys => value(&NewKeys::of(NodeKeys::rotate(keys.as_ref())?)),
+                Request::Version => value(&env!("CARGO_PKG_VERSION")),
+                other => Err(format!("ask a management node: {other:?}")),
+            }
         });
-    })
+    };
+    Service { answer: Arc::new(answer), tls }
 }
 
 /// Takes the node's directory. With `initial` what is in it goes first.

@@ -2,11 +2,13 @@
 //! keeps the cluster log, and answers operators.
 
 mod cluster_log;
+pub(crate) mod registry;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -14,29 +16,35 @@ use cluster_config::{ClusterConfig, Node, Role as ConfiguredRole};
 use model::cluster::PlacementSlot;
 use model::{ClusterState, Epoch, Incarnation, NodeId};
 use runtime::{
-    Cluster, DataDirectory, Event, LinkEvent, Listeners, NodeCredentials, Report, Role, Scheduling,
-    Service, Setup,
+    Asker, Cluster, DataDirectory, Event, Expected, LinkEvent, Listeners, NodeCredentials,
+    NodeFiles, NodeKey, NodeRole, Report, Role, Scheduling, Service, Setup,
 };
 
 use wire::{News, NewsKind};
 
+use super::client::Connect;
+use super::credentials::{JoinOptions, keep, write};
 use super::lost_links::LostLinks;
 use super::operator::{Board, Operator};
 use super::process::{Life, after, live, watching};
 use super::request::{
-    AskError, Configuration, NewKeys, NodeVersion, Request, Sight, Subject, WorkerSight, answer,
-    ask, value,
+    Access, AskError, CertificateRequest, Configuration, NewKeys, NodeVersion, Request, Sight,
+    Subject, WorkerSight, answer, ask, value,
 };
+use super::rights;
 use super::status::{ClusterStatus, other_groups};
 use super::survivability::Survivability;
 use super::{
-    addresses, ask_to_leave, credentials, disk_of, found_in, is_here, limits, links, listen, news,
+    addresses, ask_to_leave, credentials_of, disk_of, found_in, is_here, limits, link_credentials,
+    links, listen, local, news, resolve,
 };
 use crate::complain;
 use crate::encryption::{KeyOptions, NodeKeys};
 use crate::http::Endpoint;
+use crate::machine;
 use crate::process::{Happening, watch_signals};
 use cluster_log::{ClusterLog, Input, LogSetup};
+use registry::{Applicant, Registry, Shared};
 
 /// The options of `nines management`.
 #[derive(Clone, Debug)]
@@ -45,6 +53,7 @@ pub(crate) struct ManagementOptions {
     pub(crate) node: Option<NodeId>,
     /// Where the master key of its disk comes from.
     pub(crate) keys: KeyOptions,
+    pub(crate) join: JoinOptions,
 }
 
 /// What requests are answered from.
@@ -61,6 +70,10 @@ struct Desk {
     send: Mutex<Sender<Happening>>,
     books: Mutex<Books>,
     lost_links: Mutex<LostLinks>,
+    /// The cluster's authority, if this node has its key.
+    registry: Option<Registry>,
+    /// The node's certificate, if it has one.
+    credentials: Option<NodeCredentials>,
 }
 
 /// What the node knows of the others by itself.
@@ -107,11 +120,9 @@ pub(crate) fn run(options: &ManagementOptions) -> Result<(), String> {
     let config = read(&options.file)?;
     let own = choose(&config, options.node)?;
     let node = own.id;
+    let mut kernel = config.kernel(node, 1, 0);
     let base = own.directory().unwrap_or_else(|| ".".into());
     let path = Path::new(&base).join(format!("node-{}", node.0));
-    let credentials = credentials_of(own)?;
-    let listeners = listen(&config, own, credentials.is_some())?;
-    let mut kernel = config.kernel(node, 1, 0);
     let encryption = options.keys.for_node(&config, own)?;
     let directory = kernel.disk.then(|| DataDirectory::open(&path, node, &encryption)).transpose();
     let directory = directory.map_err(|error| error.to_string())?;
@@ -119,6 +130,12 @@ pub(crate) fn run(options: &ManagementOptions) -> Result<(), String> {
     let on_disk = directory.is_some();
     kernel.disk = on_disk;
     let disk = directory.map(|directory| disk_of(node, directory));
+    let Some(papers) = papers(options, &config, own, &path, on_disk, &happenings)? else {
+        return Ok(());
+    };
+    let credentials = papers.credentials;
+    let on_links = link_credentials(&config, own, credentials.as_ref());
+    let listeners = listen(&config, own, on_links.is_some())?;
     let log = ClusterLog::start(LogSetup {
         own: node,
         roles: config.nodes().iter().map(|node| (node.id, node.role.to_string())).collect(),
@@ -127,7 +144,8 @@ pub(crate) fn run(options: &ManagementOptions) -> Result<(), String> {
     })?;
     let board = Board::default();
     let endpoint = Endpoint::new(vec![(node, Role::Management)]);
-    let serves_http = endpoint.serve_node(own)?;
+    papers.made.iter().for_each(|line| log.tell(Input::Note(line.clone())));
+    let serves_http = endpoint.serve_node(own, credentials.as_ref())?;
     let desk = Arc::new(Desk {
         keys,
         options: options.clone(),
@@ -139,14 +157,18 @@ pub(crate) fn run(options: &ManagementOptions) -> Result<(), String> {
         send: Mutex::new(send.clone()),
         books: Mutex::default(),
         lost_links: Mutex::default(),
+        registry: papers.registry,
+        credentials,
     });
+    let service = desk.clone().service();
+    local::serve(&addresses(own, on_links.is_some())?, &service.answer)?;
     let watch = (log.clone(), Arc::new(config.clone()));
     let started = Cluster::start(Setup {
         config: Arc::new(kernel),
         threads: 1,
         scheduling: Scheduling::default(),
         nodes: vec![(node, Role::Management)],
-        links: Some(links(&config, own, listeners, Some(desk.clone().service()), credentials)),
+        links: Some(links(&config, own, listeners, Some(service), on_links)),
         application: Some(Arc::new(move |_| {
             let (log, config) = watch.clone();
             let watcher = move |after: &ClusterState, before: Option<&ClusterState>| {
@@ -170,15 +192,73 @@ pub(crate) fn run(options: &ManagementOptions) -> Result<(), String> {
     serves_http.iter().for_each(|line| log.tell(Input::Note(line.clone())));
     desk.books().incarnation = cluster.incarnation(node);
     desk.clone().watch_links()?;
+    desk.clone().keep_registry()?;
     let ready = ready_line(&config, own);
     let keep = |what: &str| log.tell(Input::Note(what.to_string()));
     after(live(cluster, &happenings, &Life { ready, leaves: true, on_disk, log: &keep })?)
 }
 
-/// The certificate of this node, if it has one.
-fn credentials_of(own: &Node) -> Result<Option<NodeCredentials>, String> {
-    let base = own.directory().unwrap_or_else(|| ".".into());
-    credentials(own, found_in(&Path::new(&base).join(format!("node-{}", own.id.0)))?)
+/// What a management node proves its identity by, and the authority that it signs for.
+struct Papers {
+    credentials: Option<NodeCredentials>,
+    registry: Option<Registry>,
+    /// What was made, in words.
+    made: Vec<String>,
+}
+
+/// Reads or makes the papers of a management node; nothing if the process is told to end before.
+fn papers(
+    options: &ManagementOptions,
+    config: &ClusterConfig,
+    own: &Node,
+    path: &Path,
+    on_disk: bool,
+    happenings: &Receiver<Happening>,
+) -> Result<Option<Papers>, String> {
+    let directory = options.join.directory.as_deref().unwrap_or(path);
+    let mut made = Vec::new();
+    if let Some(token) = &options.join.token
+        && !directory.join("cluster-ca-key.pem").exists()
+    {
+        let others = config.nodes_of(ConfiguredRole::Management).filter(|node| node.id != own.id);
+        let others = others.filter_map(|node| Some((node.host()?.to_owned(), node.port()?)));
+        let key = NodeKey::generate()?.pem();
+        let joined = Connect::at(others.collect()).join(token, Some(own.id), &key, happenings)?;
+        let Some((_, certified)) = joined else { return Ok(None) };
+        let (certificate, authority_key) = certified.authority.as_ref().ok_or_else(|| {
+            format!("the token is for the role {}, not management", token.role.name())
+        })?;
+        let credentials = keep(directory, &key, &certified)?;
+        write(directory, "cluster-ca.pem", certificate)?;
+        write(directory, "cluster-ca-key.pem", authority_key)?;
+        made.push(format!("has joined as {}", credentials.identity()));
+    }
+    // Two that each made one would be two clusters.
+    let first = config.nodes_of(ConfiguredRole::Management).map(|node| node.id).min();
+    let at = own.host().zip(own.port()).map(|(host, port)| resolve(host, port)).transpose()?;
+    let is_open = at.iter().flatten().any(|at| !at.ip().to_canonical().is_loopback());
+    let keeps = on_disk || is_open || options.join.directory.is_some();
+    // Certificates that were brought along are of another authority.
+    let has_others = NodeFiles::in_directory(directory).exist() && !Registry::has_books(directory);
+    let makes = first == Some(own.id) && keeps && !has_others && own.tls().is_none();
+    let lifetime = Duration::from_secs(own.certificate_lifetime());
+    let opened = Registry::open(directory, own.id, makes, lifetime, &host_names(own))?;
+    let (registry, told) = opened.unzip();
+    made.extend(told.unwrap_or_default());
+    let joined = match &registry {
+        Some(registry) => Some(registry.credentials().clone()),
+        None => found_in(directory)?,
+    };
+    let credentials = credentials_of(own, joined)?;
+    Ok(Some(Papers { credentials, registry, made }))
+}
+
+/// What the host of a node is called.
+fn host_names(own: &Node) -> Vec<String> {
+    let mut names = vec![machine::host_name()];
+    names.extend(own.host().map(str::to_owned));
+    names.dedup();
+    names
 }
 
 /// Reads the configuration; what is worth saying about it goes to standard error.
@@ -215,6 +295,7 @@ fn hinders(
     options: &ManagementOptions,
     running: (&ClusterConfig, NodeId),
     state: &ClusterState,
+    is_secure: bool,
 ) -> Option<String> {
     let why = match parse(&options.file) {
         Err((why, problems)) => problems.into_iter().next().unwrap_or(why),
@@ -231,10 +312,6 @@ fn hinders(
             } else if let Some(why) = other_groups(&config, state) {
                 why
             } else {
-                let is_secure = match credentials_of(own) {
-                    Ok(credentials) => credentials.is_some(),
-                    Err(why) => return Some(why),
-                };
                 return addresses(own, is_secure).err();
             }
         }
@@ -372,15 +449,46 @@ impl Desk {
     }
 
     fn service(self: Arc<Self>) -> Service {
-        Arc::new(move |body, out| answer(body, out, |request| self.decide(request)))
+        let (tls, insecure) = (self.credentials.clone(), self.is_insecure());
+        let answer = move |asker: &Asker, body: &[u8], out: &mut dyn Write| {
+            answer(asker, body, out, |asker, request| {
+                rights::check(asker, &request, insecure)?;
+                match request {
+                    Request::Certificates(request) => self.certificates(asker, request),
+                    request => self.decide(request),
+                }
+            });
+        };
+        Service { answer: Arc::new(answer), tls }
+    }
+
+    /// Whether the network is trusted, as the configuration says.
+    fn is_insecure(&self) -> bool {
+        self.config.node(self.own).is_some_and(Node::allow_insecure)
+    }
+
+    /// How another data or management node is asked.
+    fn access(&self, node: &Node) -> Access {
+        let role = match node.role {
+            ConfiguredRole::Management => NodeRole::Management,
+            ConfiguredRole::Data => NodeRole::Data,
+            ConfiguredRole::Sql | ConfiguredRole::Api => NodeRole::Sql,
+        };
+        let expected = Expected { role, node: Some(node.id) };
+        Access::to_node(self.credentials.clone(), self.is_insecure(), expected)
+    }
+
+    fn configuration(&self, free: Vec<u16>) -> Result<serde_json::Value, String> {
+        let fingerprint = self.config.fingerprint().to_string();
+        value(&Configuration { text: self.config.canonical(), fingerprint, free })
     }
 
     fn decide(&self, request: Request) -> Result<serde_json::Value, String> {
         match request {
+            Request::Certificates(_) => Err("certificates are somebody else's matter".into()),
             Request::Configuration { role } => {
                 let free = if role.is_empty() { Vec::new() } else { self.free(&role)? };
-                let fingerprint = self.config.fingerprint().to_string();
-                value(&Configuration { text: self.config.canonical(), fingerprint, free })
+                self.configuration(free)
             }
             Request::Claim { node, role } => self.claim(NodeId(node), &role),
             Request::Status => {
@@ -415,9 +523,10 @@ impl Desk {
             Request::Leave { restart } => {
                 // Whoever has read the file once runs on with that as long as it is not restarted.
                 let running = (&self.config, self.own);
+                let is_secure = self.credentials.is_some();
                 let state = self.board.state();
                 if let Some(why) =
-                    restart.then(|| hinders(&self.options, running, &state)).flatten()
+                    restart.then(|| hinders(&self.options, running, &state, is_secure)).flatten()
                 {
                     return Err(format!(
                         "node {} is not restarted, as it would not come back as it is: {why}; see \
@@ -447,7 +556,9 @@ impl Desk {
             let fingerprint = known.unwrap_or_else(|| {
                 let request = Request::Configuration { role: String::new() };
                 let place = node.host().zip(node.port());
-                let answer = place.and_then(|place| ask::<Configuration>(place, &request).ok());
+                let access = self.access(node);
+                let answer =
+                    place.and_then(|place| ask::<Configuration>(place, &request, &access).ok());
                 let fingerprint = answer.map(|told| told.fingerprint);
                 let entry = (life, Instant::now(), fingerprint.clone());
                 self.books().configurations.insert(node.id, entry);
@@ -500,7 +611,9 @@ impl Desk {
                 node.0
             ));
         };
-        ask::<bool>((host, port), &Request::Leave { restart }).map_err(|error| match error {
+        let access = self.access(found);
+        let left = ask::<bool>((host, port), &Request::Leave { restart }, &access);
+        left.map_err(|error| match error {
             AskError::Refused(why) => why,
             AskError::Unreachable(why) => format!("node {}: {why}", node.0),
         })?;
@@ -534,6 +647,174 @@ impl Desk {
         Ok(sight)
     }
 
+    /// Answers a request about certificates and tokens.
+    fn certificates(
+        &self,
+        asker: &Asker,
+        request: CertificateRequest,
+    ) -> Result<serde_json::Value, String> {
+        let registry = self.registry.as_ref().ok_or_else(|| {
+            format!(
+                "management node {} has not the key of the cluster's authority: start it with \
+                 --join TOKEN (role management), or ask another one",
+                self.own.0
+            )
+        })?;
+        match request {
+            CertificateRequest::Preview { token, role } => {
+                let (only, taken) = registry.preview(&token, &role)?;
+                let free = match only {
+                    Some(node) => vec![node],
+                    None => self.free(&role)?,
+                };
+                let is_free = |node: &u16| only.is_some() || !taken.contains(node);
+                self.configuration(free.into_iter().filter(is_free).collect())
+            }
+            CertificateRequest::Join { token, role, node, request, names } => {
+                self.check_member(&role, Some(node))?;
+                let (role, request, names) = (role.as_str(), request.as_str(), names.as_slice());
+                let certified = registry.join(&token, &Applicant { role, node, request, names })?;
+                let who = if node == 0 { String::new() } else { format!(" node {node}") };
+                self.note(&format!("signed a certificate for {role}{who}, by token {}", token.0));
+                value(&certified)
+            }
+            CertificateRequest::Renew { request, names } => {
+                let Asker::Certified(who) = asker else {
+                    return Err("who shows no certificate has none to be renewed".into());
+                };
+                self.check_member(who.role.name(), Some(who.node.0))?;
+                let certified = registry.renew((who.role, who.node.0), &request, &names)?;
+                self.note(&format!("signed another certificate for {who}"));
+                value(&certified)
+            }
+            CertificateRequest::Server { request, names } => {
+                let Asker::Certified(who) = asker else {
+                    return Err("an SQL node asks for that, with its certificate".into());
+                };
+                value(&registry.server(who.node.0, &request, &names)?)
+            }
+            CertificateRequest::Trust => value(&registry.trust()),
+            CertificateRequest::Ledger => value(&registry.shared()),
+            other => self.order(registry, other),
+        }
+    }
+
+    /// Does what an operator wants about certificates and tokens.
+    fn order(
+        &self,
+        registry: &Registry,
+        request: CertificateRequest,
+    ) -> Result<serde_json::Value, String> {
+        match request {
+            CertificateRequest::CreateToken { role, node, valid } => {
+                self.check_member(&role, node)?;
+                let role = NodeRole::parse(&role).ok_or_else(|| registry::no_role(&role))?;
+                value(&registry.create_token(role, node, valid)?)
+            }
+            CertificateRequest::Tokens => value(&registry.tokens()),
+            CertificateRequest::RevokeToken { id } => {
+                registry.revoke_token(&id)?;
+                self.note(&format!("token {id} has been revoked"));
+                value(&true)
+            }
+            CertificateRequest::List => value(&registry.list()),
+            CertificateRequest::Revoke { whose } => {
+                let gone = registry.revoke(&whose)?;
+                self.note(&format!("certificates of {whose} have been revoked: {}", gone.len()));
+                value(&gone)
+            }
+            CertificateRequest::CreateOperator { name, request } => {
+                let certified = registry.create_operator(&name, &request)?;
+                self.note(&format!("signed a certificate for operator {name}"));
+                value(&certified)
+            }
+            CertificateRequest::NewAuthority => {
+                let id = registry.new_authority()?;
+                self.note(&format!("authority {id} signs from now on"));
+                value(&id)
+            }
+            CertificateRequest::RetireAuthority { id } => {
+                let id = registry.retire_authority(&id)?;
+                self.note(&format!("authority {id} is trusted no more"));
+                value(&id)
+            }
+            other => Err(format!("{other:?} is not an order")),
+        }
+    }
+
+    /// Whether there is such a node in the configuration; why not.
+    fn check_member(&self, role: &str, node: Option<u16>) -> Result<(), String> {
+        let allowed: &[ConfiguredRole] = match role {
+            "management" => &[ConfiguredRole::Management],
+            "ctl" => {
+                return match node {
+                    None | Some(0) => Ok(()),
+                    Some(_) => Err("an operator is no node".into()),
+                };
+            }
+            "data" | "sql" => roles(role)?,
+            _ => return Err(registry::no_role(role)),
+        };
+        let Some(node) = node else { return Ok(()) };
+        let found = self.config.node(NodeId(node));
+        let found = found.ok_or_else(|| format!("node {node} is not in the configuration"))?;
+        match allowed.contains(&found.role) {
+            true => Ok(()),
+            false => Err(format!("node {node} is a {} node in the configuration", found.role)),
+        }
+    }
+
+    fn note(&self, what: &str) {
+        self.log.tell(Input::Note(what.to_owned()));
+    }
+
+    /// Learns what other management nodes have signed and revoked, and renews the node's own
+    /// certificate, on a thread of its own.
+    fn keep_registry(self: Arc<Self>) -> Result<(), String> {
+        if self.registry.is_none() {
+            return Ok(());
+        }
+        let keep = move || {
+            let mut told = String::new();
+            loop {
+                std::thread::sleep(REGISTRY_LOOK);
+                match self.look_after_registry() {
+                    Ok(()) => told.clear(),
+                    Err(why) if why != told => {
+                        self.note(&format!("certificates are as they were: {why}"));
+                        told = why;
+                    }
+                    Err(_) => {}
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("certificates".into()).spawn(keep);
+        thread.map(drop).map_err(|error| format!("cannot start a thread: {error}"))
+    }
+
+    fn look_after_registry(&self) -> Result<(), String> {
+        let (Some(registry), Some(own)) = (&self.registry, self.config.node(self.own)) else {
+            return Ok(());
+        };
+        let request = Request::Certificates(CertificateRequest::Ledger);
+        let mut failed = None;
+        for node in self.config.nodes_of(ConfiguredRole::Management) {
+            let Some(place) = node.host().zip(node.port()).filter(|_| node.id != own.id) else {
+                continue;
+            };
+            match ask::<Shared>(place, &request, &self.access(node)) {
+                Ok(told) => registry.merge(told)?,
+                // One that does not run, or has no key, has signed nothing meanwhile.
+                Err(AskError::Unreachable(_)) => {}
+                Err(AskError::Refused(why)) => failed = Some(format!("node {}: {why}", node.id.0)),
+            }
+        }
+        if registry.renew_own(&host_names(own))? {
+            self.note("has a new certificate");
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
     /// Asks all nodes that can be asked.
     fn versions(&self) -> Vec<NodeVersion> {
         let connected: BTreeSet<NodeId> = self.books().connected.keys().copied().collect();
@@ -542,7 +823,7 @@ impl Desk {
             let place = node.host().zip(node.port()).filter(|_| connected.contains(&id));
             let version = match place {
                 _ if id == self.own => Some(env!("CARGO_PKG_VERSION").to_string()),
-                Some(place) => ask::<String>(place, &Request::Version).ok(),
+                Some(place) => ask::<String>(place, &Request::Version, &self.access(node)).ok(),
                 None => None,
             };
             NodeVersion { node: id.0, role, version }
@@ -580,6 +861,8 @@ impl Books {
 /// How long the fingerprint of another management node's configuration is taken for the present
 /// one, which changes with a restart only.
 const CONFIGURATION_KEPT: Duration = Duration::from_secs(30);
+/// How often other management nodes are asked for what they have signed.
+const REGISTRY_LOOK: Duration = Duration::from_secs(2);
 /// How often nodes are asked for their links.
 const LINKS_LOOK: Duration = Duration::from_secs(2);
 /// How long an id is kept for a process that is starting.

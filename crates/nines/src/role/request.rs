@@ -1,16 +1,23 @@
 //! What programs ask a management or data node, as JSON over the port of its links.
 //!
+//! # Owns
+//! The requests, and the ways to a node that answers: a local socket, TLS, TCP without TLS.
 //! # Guarantees
-//! An answer is `{"Ok": …}` or `{"Err": "why"}`. A request that is not known is refused by name.
+//! An answer is `{"Ok": …}` or `{"Err": "why"}`. A request that is not known is refused by name. A
+//! way that shows who is at the other end is not left for one that does not.
+//! # Not here
+//! Who may ask for what (`rights`).
 
 use std::fmt;
-use std::io::{Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
-use std::time::Duration;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::time::{Duration, Instant};
 
-use runtime::Rotated;
+use runtime::{Asker, Expected, NodeCredentials, NodeRole, Rotated};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+
+use super::local;
 
 /// A request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,6 +83,136 @@ pub(crate) enum Request {
         /// It is to start again.
         restart: bool,
     },
+    /// A management node with the authority's key: about certificates and tokens.
+    Certificates(CertificateRequest),
+}
+
+/// A request about certificates and tokens.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum CertificateRequest {
+    /// The configuration, for a node that has a token and nothing else.
+    Preview {
+        /// The token's id and secret.
+        token: (String, String),
+        /// What the node is to be.
+        role: String,
+    },
+    /// A first certificate, for a token.
+    Join {
+        /// The token's id and secret.
+        token: (String, String),
+        /// What the node is to be.
+        role: String,
+        /// Which node; 0 for an operator.
+        node: u16,
+        /// A request for a certificate (PKCS#10).
+        request: String,
+        /// Names of its host.
+        names: Vec<String>,
+    },
+    /// A new certificate for whoever asks, in place of the one that it shows.
+    Renew {
+        /// A request for a certificate (PKCS#10).
+        request: String,
+        /// Names of its host.
+        names: Vec<String>,
+    },
+    /// A certificate that an SQL node shows its clients.
+    Server {
+        /// A request for a certificate (PKCS#10).
+        request: String,
+        /// What clients call the server.
+        names: Vec<String>,
+    },
+    /// What nodes trust now, and what they do not trust any more.
+    Trust,
+    /// Another management node: all that this one knows, the authority's key among it.
+    Ledger,
+    /// A new token.
+    CreateToken {
+        /// What whoever shows it may become.
+        role: String,
+        /// Which node; any that has no certificate otherwise.
+        node: Option<u16>,
+        /// For how many seconds it is good.
+        valid: u64,
+    },
+    /// The tokens that there are.
+    Tokens,
+    /// A token is good no more.
+    RevokeToken {
+        /// Its id.
+        id: String,
+    },
+    /// The certificates that are good.
+    List,
+    /// Certificates are good no more.
+    Revoke {
+        /// A serial number, `operator NAME`, or a node id: all certificates of that one.
+        whose: String,
+    },
+    /// A certificate for an operator.
+    CreateOperator {
+        /// For whom.
+        name: String,
+        /// A request for a certificate (PKCS#10).
+        request: String,
+    },
+    /// Another authority takes the place of the present one.
+    NewAuthority,
+    /// An authority is trusted no more.
+    RetireAuthority {
+        /// Its id, or the beginning of it.
+        id: String,
+    },
+}
+
+impl fmt::Debug for CertificateRequest {
+    /// By name: secrets are in it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Preview { .. } => "Preview",
+            Self::Join { .. } => "Join",
+            Self::Renew { .. } => "Renew",
+            Self::Server { .. } => "Server",
+            Self::Trust => "Trust",
+            Self::Ledger => "Ledger",
+            Self::CreateToken { .. } => "CreateToken",
+            Self::Tokens => "Tokens",
+            Self::RevokeToken { .. } => "RevokeToken",
+            Self::List => "List",
+            Self::Revoke { .. } => "Revoke",
+            Self::CreateOperator { .. } => "CreateOperator",
+            Self::NewAuthority => "NewAuthority",
+            Self::RetireAuthority { .. } => "RetireAuthority",
+        })
+    }
+}
+
+/// A certificate, and what its owner trusts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Certified {
+    /// As PEM, with that of its authority behind it.
+    pub(crate) certificate: String,
+    #[serde(flatten)]
+    pub(crate) trust: Trust,
+    /// For management nodes: the authority's certificate and key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) authority: Option<(String, String)>,
+}
+
+/// What nodes trust, and what they do not trust any more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Trust {
+    /// Certificates of the authorities as PEM, the one that signs first.
+    pub(crate) authorities: String,
+    /// Serial numbers of certificates that are good no more, one a line.
+    pub(crate) revoked: String,
+    /// The id of the authority that signs.
+    pub(crate) signs: String,
+    /// Everybody has had time to learn of the authority that signs: certificates of another one are
+    /// to be renewed.
+    pub(crate) renew: bool,
 }
 
 /// What [`Request::Look`] looks at.
@@ -160,39 +297,127 @@ impl fmt::Display for AskError {
     }
 }
 
+/// How a node is asked.
+#[derive(Clone, Debug)]
+pub(crate) struct Access {
+    /// On this host by a local socket, which tells both ends each other's user.
+    pub(crate) local: bool,
+    /// Over TLS.
+    pub(crate) tls: Option<Tls>,
+    /// Over TCP without TLS, if there is no other way.
+    pub(crate) plain: bool,
+    /// Who is to answer.
+    pub(crate) expected: Expected,
+}
+
+/// What proves over TLS who answers, and who asks.
+#[derive(Clone, Debug)]
+pub(crate) enum Tls {
+    /// The certificate of a node, or of an operator.
+    Certificate(NodeCredentials),
+    /// The id of the authority, from a token: nothing tells who asks.
+    Authority(String),
+}
+
+impl Access {
+    /// Asks a management node as whoever the certificate names; without one, as the user of this
+    /// process.
+    pub(crate) fn to_management(tls: Option<NodeCredentials>) -> Self {
+        let open = tls.is_none();
+        let tls = tls.map(Tls::Certificate);
+        Self { local: open, tls, plain: open, expected: MANAGEMENT }
+    }
+
+    /// Asks a management node that is known by a token.
+    pub(crate) fn of_token(authority: String) -> Self {
+        let tls = Some(Tls::Authority(authority));
+        Self { local: false, tls, plain: false, expected: MANAGEMENT }
+    }
+
+    /// A management node asks a data node or another management node.
+    pub(crate) fn to_node(
+        tls: Option<NodeCredentials>,
+        insecure: bool,
+        expected: Expected,
+    ) -> Self {
+        let plain = tls.is_none() || insecure;
+        Self { local: true, tls: tls.map(Tls::Certificate), plain, expected }
+    }
+
+    /// Sends a request to an address and gets the answer, on the best way that leads there.
+    fn exchange(&self, address: SocketAddr, request: &[u8]) -> io::Result<Vec<u8>> {
+        if self.local
+            && let Some(answer) = local::exchange(address, request)
+        {
+            return answer;
+        }
+        let until = Instant::now() + ANSWER_TIMEOUT;
+        let connect = || TcpStream::connect_timeout(&address, CONNECT_TIMEOUT);
+        let Some(tls) = &self.tls else { return plainly(connect()?, request) };
+        let mut stream = connect()?;
+        stream.write_all(&runtime::secure_service())?;
+        let secured = match tls {
+            Tls::Certificate(tls) => runtime::connect_secured(tls, self.expected, stream, until),
+            Tls::Authority(id) => runtime::connect_by_authority(id, stream, until),
+        };
+        match secured {
+            Ok(mut stream) => {
+                stream.write_all(request)?;
+                stream.flush()?;
+                let mut answer = Vec::new();
+                stream.take(ANSWER_MAX).read_to_end(&mut answer)?;
+                Ok(answer)
+            }
+            // Whoever listens there has no certificate, and hangs up.
+            Err(error) if self.plain && is_hung_up(&error) => plainly(connect()?, request),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn is_hung_up(error: &io::Error) -> bool {
+    let kinds = [io::ErrorKind::UnexpectedEof, io::ErrorKind::ConnectionReset];
+    kinds.contains(&error.kind()) || error.kind() == io::ErrorKind::BrokenPipe
+}
+
+fn plainly(mut stream: TcpStream, request: &[u8]) -> io::Result<Vec<u8>> {
+    stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+    stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
+    stream.write_all(request)?;
+    let mut answer = Vec::new();
+    stream.take(ANSWER_MAX).read_to_end(&mut answer)?;
+    Ok(answer)
+}
+
 /// Asks the node at an address.
 pub(crate) fn ask<T: DeserializeOwned>(
     (host, port): (&str, u16),
     request: &Request,
+    access: &Access,
 ) -> Result<T, AskError> {
     let unreachable = |error: &dyn fmt::Display| {
         AskError::Unreachable(format!("nobody answers at {host}:{port}: {error}"))
     };
+    let body = serde_json::to_vec(request).expect("requests are plain");
+    let bytes = runtime::service_request(&body)
+        .ok_or_else(|| AskError::Refused("the request is longer than any may be".into()))?;
     let found = (host, port).to_socket_addrs().map_err(|error| unreachable(&error))?;
     let mut last = None;
     for address in found {
-        match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
-            Ok(stream) => {
-                let answer = exchange(stream, request).map_err(|error| unreachable(&error))?;
+        match access.exchange(address, &bytes) {
+            Ok(answer) => {
                 return read(&answer).unwrap_or_else(|why| {
                     Err(AskError::Unreachable(format!("{host}:{port} is not a node: {why}")))
                 });
+            }
+            // Somebody is there, and is not who is wanted, or does not want who asks.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                return Err(AskError::Refused(format!("{host}:{port}: {error}")));
             }
             Err(error) => last = Some(error),
         }
     }
     Err(last.map_or_else(|| unreachable(&"no address"), |error| unreachable(&error)))
-}
-
-fn exchange(mut stream: TcpStream, request: &Request) -> std::io::Result<Vec<u8>> {
-    stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
-    stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
-    let body = serde_json::to_vec(request).expect("requests are plain");
-    let bytes = runtime::service_request(&body).expect("requests are short");
-    stream.write_all(&bytes)?;
-    let mut answer = Vec::new();
-    stream.take(ANSWER_MAX).read_to_end(&mut answer)?;
-    Ok(answer)
 }
 
 fn read<T: DeserializeOwned>(answer: &[u8]) -> Result<Result<T, AskError>, serde_json::Error> {
@@ -202,12 +427,13 @@ fn read<T: DeserializeOwned>(answer: &[u8]) -> Result<Result<T, AskError>, serde
 
 /// Answers a request: `decide` says what, or why not.
 pub(crate) fn answer(
+    asker: &Asker,
     body: &[u8],
     out: &mut dyn Write,
-    decide: impl FnOnce(Request) -> Result<serde_json::Value, String>,
+    decide: impl FnOnce(&Asker, Request) -> Result<serde_json::Value, String>,
 ) {
     let answer = match serde_json::from_slice(body) {
-        Ok(request) => decide(request),
+        Ok(request) => decide(asker, request),
         Err(error) => Err(format!("the request is not known here: {error}")),
     };
     let text = serde_json::to_vec(&answer).expect("answers are plain");
@@ -220,6 +446,8 @@ pub(crate) fn value(of: &impl Serialize) -> Result<serde_json::Value, String> {
     serde_json::to_value(of).map_err(|error| error.to_string())
 }
 
+/// Any management node.
+const MANAGEMENT: Expected = Expected { role: NodeRole::Management, node: None };
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest answer.
@@ -234,13 +462,16 @@ mod tests {
         let asked =
             serde_json::to_vec(&Request::End { node: 3, restart: true, force: false }).unwrap();
         let mut yes = Vec::new();
-        answer(&asked, &mut yes, |request| {
+        answer(&Asker::Local, &asked, &mut yes, |asker, request| {
+            assert_eq!(*asker, Asker::Local);
             assert_eq!(request, Request::End { node: 3, restart: true, force: false });
             value(&7)
         });
         assert_eq!(read::<u32>(&yes).unwrap(), Ok(7));
         let mut no = Vec::new();
-        answer(b"{\"Dance\":{}}", &mut no, |_| panic!("there is no such request"));
+        answer(&Asker::Plain, b"{\"Dance\":{}}", &mut no, |_, _| {
+            panic!("there is no such request")
+        });
         let refusal = read::<u32>(&no).unwrap().unwrap_err().to_string();
         assert!(refusal.contains("Dance"), "{refusal}");
         assert!(read::<u32>(b"HTTP/1.1 400").is_err());

@@ -160,6 +160,7 @@ fn every_word_has_its_help() {
             "stop" => "stop 1".to_string(),
             "restart" => "restart 1".to_string(),
             "accept-loss" => "accept-loss 1".to_string(),
+            "token" | "certificates" => format!("{} list", word.name),
             name => name.to_string(),
         };
         assert!(parse(&cut(&line)).is_ok(), "{line}");

@@ -8,7 +8,12 @@ fn file(name: &str, text: &str) -> ManagementOptions {
     let name = format!("nines-management-{}-{name}.ini", std::process::id());
     let file = std::env::temp_dir().join(name);
     fs::write(&file, text).expect("a file in a temporary directory");
-    ManagementOptions { file, node: None, keys: KeyOptions::default() }
+    ManagementOptions {
+        file,
+        node: None,
+        keys: KeyOptions::default(),
+        join: JoinOptions::default(),
+    }
 }
 
 #[test]
@@ -22,7 +27,7 @@ fn a_restart_with_another_file_is_refused_if_the_node_would_not_come_back() {
          [mgm]\nNodeId=49\nHostName=127.0.0.1\nPortNumber=9101\n[mysqld]\nNodeId=60\n";
     let of = |name: &str, text: &str| {
         let options = file(name, text);
-        let why = hinders(&options, (&running, NodeId(49)), &state);
+        let why = hinders(&options, (&running, NodeId(49)), &state, false);
         fs::remove_file(&options.file).expect("it was there");
         why
     };
@@ -43,8 +48,9 @@ fn a_restart_with_another_file_is_refused_if_the_node_would_not_come_back() {
     let named = format!("[cluster]\nClusterName=other\n{text}");
     refused("other name", &named, "ClusterName is `other` there");
     let file = "/nonexistent/config.ini".into();
-    let gone = ManagementOptions { file, node: None, keys: KeyOptions::default() };
-    let why = hinders(&gone, (&running, NodeId(49)), &state).expect("there is no file");
+    let (keys, join) = (KeyOptions::default(), JoinOptions::default());
+    let gone = ManagementOptions { file, node: None, keys, join };
+    let why = hinders(&gone, (&running, NodeId(49)), &state, false).expect("there is no file");
     assert!(why.contains("cannot read"), "{why}");
 }
 
