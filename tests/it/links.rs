@@ -4,7 +4,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -49,29 +49,31 @@ impl Certificates {
             MANAGEMENT.. => NodeRole::Management,
             _ => NodeRole::Data,
         };
-        let authority = self.authority.certificate_pem();
-        let file = self.file(&format!("{node}-ca.pem"));
-        fs::write(file, authority).expect("the directory is writable");
         let key = NodeKey::generate().expect("it is made");
         let public = key.public_key_der();
         let signed = self.authority.sign_node(role, NodeId(of), &[], &public, LIFETIME);
         let signed = signed.unwrap_or_else(|why| panic!("{why}"));
-        let certificate = self.file(&format!("{node}.pem"));
-        fs::write(certificate, signed.certificate_pem).expect("the directory is writable");
-        let file = self.file(&format!("{node}-key.pem"));
+        let directory = self.of(node);
+        fs::create_dir_all(&directory).expect("the directory is writable");
+        let write = |name: &str, text: &str| {
+            fs::write(directory.join(name), text).expect("the directory is writable");
+        };
+        write("node-ca.pem", self.authority.certificate_pem());
+        write("node-cert.pem", &signed.certificate_pem);
+        let file = directory.join("node-key.pem");
         let mut options = fs::File::options();
         let file = options.create(true).write(true).truncate(true).mode(0o600).open(file);
         let mut file = file.expect("the directory is writable");
         file.write_all(key.pem().as_bytes()).expect("the directory is writable");
     }
 
-    fn file(&self, name: &str) -> PathBuf {
-        self.directory.join(name)
+    /// The directory of a node's files.
+    fn of(&self, node: u16) -> PathBuf {
+        self.directory.join(format!("node-{node}"))
     }
 
     fn use_for(&self, cluster: &mut Processes) {
-        let files = ["%n-ca.pem", "%n.pem", "%n-key.pem"].map(|name| self.file(name));
-        cluster.secure_links([&files[0], &files[1], &files[2]]);
+        cluster.use_certificates(&self.directory);
     }
 }
 
@@ -174,15 +176,13 @@ fn nobody_on_the_network_reads_what_nodes_tell_each_other() {
     assert!(secure.log(SQL).contains("TLS sockets"), "{}", secure.log(SQL));
 }
 
-/// Starts data node 2, which must be refused: waits until it, and node 1, say so.
-fn refused(cluster: &mut Processes, texts: [&str; 2]) {
-    let before = [1, 2].map(|node| cluster.log(node).len());
+/// Starts data node 2, which must end, and say so.
+fn refused(cluster: &mut Processes, text: &str) {
+    let before = cluster.log(2).len();
     cluster.launch(2);
-    for ((node, text), before) in [1, 2].into_iter().zip(texts).zip(before) {
-        let says = |cluster: &Processes| cluster.log(node)[before..].contains(text);
-        wait_until(&format!("node {node}: {text}"), || says(cluster));
-    }
-    cluster.kill(&[2]);
+    assert_ne!(cluster.wait_for_end(2), Some(0));
+    let log = cluster.log(2);
+    assert!(log[before..].contains(text), "{log}");
     let count = number(&mut open(cluster, SQL), "SELECT COUNT(*) FROM d.t");
     assert_eq!(count, 1, "the cluster goes on");
 }
@@ -201,34 +201,22 @@ fn nodes_that_are_not_of_the_cluster_are_not_let_in() {
     wait_until("node 2 is gone", || cluster.complete(SQL) == Some(vec![1]));
     // The certificate of an SQL node, which is what a rogue may have got hold of.
     certificates.give(2, SQL);
-    cluster.launch(2);
-    assert_ne!(cluster.wait_for_end(2), Some(0));
-    let log = cluster.log(2);
-    assert!(log.contains("its certificate is that of sql node 51"), "{log}");
+    refused(&mut cluster, "the certificate is that of sql node 51");
+    // That of another data node.
+    certificates.give(2, 1);
+    refused(&mut cluster, "the certificate is that of data node 1");
     // One of another cluster.
     let others = Certificates::make(&cluster, "others");
-    let copy = |from: &Path, to: &Path| {
-        let _ = fs::copy(from, to).expect("the directory is writable");
-    };
-    for name in ["2-ca.pem", "2.pem", "2-key.pem"] {
-        copy(&others.file(name), &certificates.file(name));
+    for name in ["node-ca.pem", "node-cert.pem", "node-key.pem"] {
+        let copied = fs::copy(others.of(2).join(name), certificates.of(2).join(name));
+        let _ = copied.expect("the directory is writable");
     }
-    let authority = "authority of";
-    refused(&mut cluster, [authority, authority]);
+    refused(&mut cluster, "signed by no authority of this cluster");
+    // None.
+    fs::remove_dir_all(certificates.of(2)).expect("it is there");
+    refused(&mut cluster, "it takes a certificate of an operator");
     certificates.give(2, 2);
     cluster.launch(2);
     cluster.wait_until_ready(2);
     cluster.wait_until_complete(SQL);
-}
-
-#[test]
-fn a_node_without_a_certificate_listens_for_nobody_else() {
-    let Some(mut cluster) = prepare("bare") else { return };
-    let file = cluster.directory().join("config.ini");
-    let text = fs::read_to_string(&file).expect("it is there");
-    fs::write(&file, text.replace("AllowInsecure=1", "")).expect("the directory is writable");
-    cluster.launch(MANAGEMENT);
-    assert_ne!(cluster.wait_for_end(MANAGEMENT), Some(0));
-    let log = cluster.log(MANAGEMENT);
-    assert!(log.contains("has no certificate for its links"), "{log}");
 }

@@ -18,6 +18,7 @@ mod fuzz;
 mod hangs;
 mod heavy;
 mod hosts;
+mod joining;
 mod large;
 mod links;
 mod load;

@@ -61,6 +61,8 @@ pub struct Processes {
     network: Option<Network>,
     /// What the configuration says for every node about listening on that network.
     security: String,
+    /// Where nodes have their certificates, each in a directory `node-N`.
+    certificates: Option<PathBuf>,
     /// The program, by node, where it is not the one that was just built.
     pub programs: BTreeMap<u16, PathBuf>,
     /// Options of SQL nodes; `root` has no password unless a test says otherwise.
@@ -150,6 +152,7 @@ impl Processes {
             processes: BTreeMap::new(),
             network,
             security,
+            certificates: None,
             programs: BTreeMap::new(),
             sql_options: ["--initialize-insecure", "--allow-insecure"].map(str::to_owned).to_vec(),
         };
@@ -186,14 +189,11 @@ impl Processes {
         text
     }
 
-    /// Gives every node that is started from now on these files of a certificate, in which `%n` is
-    /// its id: authority, certificate, key.
-    pub fn secure_links(&mut self, [authority, certificate, key]: [&Path; 3]) {
-        let (authority, certificate) = (authority.display(), certificate.display());
-        self.security = format!(
-            "TlsAuthority={authority}\nTlsCertificate={certificate}\nTlsKey={}",
-            key.display()
-        );
+    /// Nodes that are started from now on have keys and certificates in `node-N` of this directory,
+    /// and trust nobody on the network without.
+    pub fn use_certificates(&mut self, directory: &Path) {
+        self.security = String::new();
+        self.certificates = Some(directory.to_path_buf());
         std::fs::write(self.config_file(), self.config("")).expect("the directory is writable");
     }
 
@@ -263,6 +263,10 @@ impl Processes {
             _ => {
                 command.args(["data", "-c", &connect]);
             }
+        }
+        if let Some(certificates) = &self.certificates {
+            command
+                .arg(format!("--tls-dir={}", certificates.join(format!("node-{node}")).display()));
         }
         command.arg(format!("--node-id={node}")).args(options);
         let log = self.directory.join(format!("node-{node}.log"));
