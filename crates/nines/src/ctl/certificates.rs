@@ -5,7 +5,7 @@
 //! # Guarantees
 //! The key of an operator is made here, and is in its file alone.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use runtime::{NodeKey, NodeRole};
 use stdx::calendar;
@@ -162,23 +162,7 @@ pub(super) fn run(session: &mut Session<'_>, json: bool, order: Order) -> Result
                 }),
             }
         }
-        Order::CreateOperator { name, directory } => {
-            if directory.join("node-key.pem").exists() {
-                return Err(format!("there is a key in {} already", directory.display()));
-            }
-            let key = NodeKey::generate()?.pem();
-            let request = runtime::signing_request(&key)?;
-            let operator = name.clone();
-            let certified: Certified =
-                ask(session, CertificateRequest::CreateOperator { name, request })?;
-            let credentials = keep(&directory, &key, &certified)?;
-            session.line(&format!(
-                "operator {operator}: key and certificate are in {}, good until {}; use them by \
-                 --tls-dir, or put them into ~/.config/nines of who is to have them",
-                directory.display(),
-                time(credentials.not_after())
-            ))
-        }
+        Order::CreateOperator { name, directory } => make_operator(session, name, &directory),
         Order::ExportAuthority(file) => {
             let trust: Trust = ask(session, CertificateRequest::Trust)?;
             match file {
@@ -203,6 +187,24 @@ pub(super) fn run(session: &mut Session<'_>, json: bool, order: Order) -> Result
             session.line(&format!("authority {id} is trusted no more"))
         }
     }
+}
+
+/// Makes a key for an operator, and has a certificate signed for it.
+fn make_operator(session: &mut Session<'_>, name: String, place: &Path) -> Result<(), String> {
+    if place.join("node-key.pem").exists() {
+        return Err(format!("there is a key in {} already", place.display()));
+    }
+    let key = NodeKey::generate()?.pem();
+    let request = runtime::signing_request(&key)?;
+    let operator = name.clone();
+    let certified: Certified = ask(session, CertificateRequest::CreateOperator { name, request })?;
+    let credentials = keep(place, &key, &certified)?;
+    session.line(&format!(
+        "operator {operator}: key and certificate are in {}, good until {}; use them by --tls-dir, \
+         or put them into ~/.config/nines of who is to have them",
+        place.display(),
+        time(credentials.not_after())
+    ))
 }
 
 fn ask<T: serde::de::DeserializeOwned>(

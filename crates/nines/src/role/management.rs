@@ -16,8 +16,8 @@ use cluster_config::{ClusterConfig, Node, Role as ConfiguredRole};
 use model::cluster::PlacementSlot;
 use model::{ClusterState, Epoch, Incarnation, NodeId};
 use runtime::{
-    Asker, Cluster, DataDirectory, Event, Expected, LinkEvent, Listeners, NodeCredentials,
-    NodeFiles, NodeKey, NodeRole, Report, Role, Scheduling, Service, Setup,
+    ApplicationFactory, Asker, Cluster, DataDirectory, Event, Expected, LinkEvent, Listeners,
+    NodeCredentials, NodeFiles, NodeKey, NodeRole, Report, Role, Scheduling, Service, Setup,
 };
 
 use wire::{News, NewsKind};
@@ -162,24 +162,14 @@ pub(crate) fn run(options: &ManagementOptions) -> Result<(), String> {
     });
     let service = desk.clone().service();
     local::serve(&addresses(own, on_links.is_some())?, &service.answer)?;
-    let watch = (log.clone(), Arc::new(config.clone()));
+    let follower = follower(&log, &config, node, board);
     let started = Cluster::start(Setup {
         config: Arc::new(kernel),
         threads: 1,
         scheduling: Scheduling::default(),
         nodes: vec![(node, Role::Management)],
         links: Some(links(&config, own, listeners, Some(service), on_links)),
-        application: Some(Arc::new(move |_| {
-            let (log, config) = watch.clone();
-            let watcher = move |after: &ClusterState, before: Option<&ClusterState>| {
-                let drafts = match before {
-                    Some(before) => news::of_change(&config, before, after),
-                    None => vec![news::first_sight(node, after)],
-                };
-                log.tell(Input::News(drafts));
-            };
-            Box::new(Operator::new(board.clone(), Box::new(watcher)))
-        })),
+        application: Some(follower),
         listeners: Listeners::default(),
         tls: None,
         disk,
@@ -196,6 +186,27 @@ pub(crate) fn run(options: &ManagementOptions) -> Result<(), String> {
     let ready = ready_line(&config, own);
     let keep = |what: &str| log.tell(Input::Note(what.to_string()));
     after(live(cluster, &happenings, &Life { ready, leaves: true, on_disk, log: &keep })?)
+}
+
+/// Makes the actor that follows the cluster, and tells the log what changes.
+fn follower(
+    log: &ClusterLog,
+    config: &ClusterConfig,
+    node: NodeId,
+    board: Board,
+) -> ApplicationFactory {
+    let (log, config) = (log.clone(), Arc::new(config.clone()));
+    Arc::new(move |_| {
+        let (log, config) = (log.clone(), config.clone());
+        let watcher = move |after: &ClusterState, before: Option<&ClusterState>| {
+            let drafts = match before {
+                Some(before) => news::of_change(&config, before, after),
+                None => vec![news::first_sight(node, after)],
+            };
+            log.tell(Input::News(drafts));
+        };
+        Box::new(Operator::new(board.clone(), Box::new(watcher)))
+    })
 }
 
 /// What a management node proves its identity by, and the authority that it signs for.

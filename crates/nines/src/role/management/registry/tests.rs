@@ -54,6 +54,15 @@ fn join(
     registry.join(&proof, &Applicant { role, node, request, names: &[] })
 }
 
+/// Nodes have had the time to learn of the authority that signs.
+fn as_if_time_had_passed(registry: &Registry) {
+    let changed = registry.change(|_, ledger| {
+        ledger.since -= GRACE.as_secs();
+        Ok(())
+    });
+    changed.unwrap();
+}
+
 fn identity(certified: &Certified) -> NodeIdentity {
     NodeIdentity::of_pem(&certified.certificate).unwrap()
 }
@@ -135,7 +144,7 @@ fn a_second_management_node_signs_for_the_same_cluster() {
     // And which one is trusted no more, once neither of them needs it.
     let before = first.list().authorities[1].clone();
     for registry in [&first, &second] {
-        registry.change(|_, ledger| Ok(ledger.since -= GRACE.as_secs())).unwrap();
+        as_if_time_had_passed(registry);
     }
     assert_eq!(first.renew_own(&[]), Ok(true));
     first.merge(second.shared()).unwrap();
@@ -191,8 +200,7 @@ fn another_authority_takes_the_place_of_one() {
     assert_eq!(registry.renew_own(&[]), Ok(false), "nor does it show what they cannot check");
     let why = registry.retire_authority(&before).unwrap_err();
     assert!(why.contains("in use: data node 1, management node 49"), "{why}");
-    // As if the time had passed.
-    registry.change(|_, ledger| Ok(ledger.since -= GRACE.as_secs())).unwrap();
+    as_if_time_had_passed(&registry);
     assert!(registry.trust().renew);
     assert_eq!(registry.renew_own(&[]), Ok(true));
     assert_eq!(registry.credentials().identity().authority, id);
@@ -201,7 +209,7 @@ fn another_authority_takes_the_place_of_one() {
     assert!(registry.retire_authority(&id).unwrap_err().contains("signs"));
     assert!(registry.retire_authority("x").is_err());
     assert_eq!(registry.retire_authority(&before[..8]).unwrap(), before);
-    assert_eq!(Authority::ids(&registry.trust().authorities), [id.clone()]);
+    assert_eq!(Authority::ids(&registry.trust().authorities), std::slice::from_ref(&id));
     // The key is lost: what nodes trust stays, and they learn of the next one.
     drop(registry);
     fs::remove_file(place.0.join(KEY_FILE)).unwrap();
