@@ -641,7 +641,8 @@ impl Desk {
         let (Some(host), Some(port)) = (found.host(), found.port()) else {
             return Err(format!("node {} has no disk", node.0));
         };
-        let keys: Result<NewKeys, AskError> = ask((host, port), &Request::RotateOwnKeys);
+        let access = self.access(found);
+        let keys = ask::<NewKeys>((host, port), &Request::RotateOwnKeys, &access);
         value(&keys.map_err(|error| format!("node {}: {error}", node.0))?)
     }
 
