@@ -1,12 +1,12 @@
-//! Applications on another host than their SQL node: drivers, Django and sysbench, as a user with a
-//! password, over TLS that they verify.
+//! Applications on another host than their SQL node: drivers and Django, as a user with a password,
+//! over TLS that they verify.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tests::cluster::{Processes, SMALL, SQL};
 use tests::network::{Family, Network};
-use tests::{all, run, succeed, text_of, workspace};
+use tests::{all, succeed, workspace};
 
 use super::connectors::tools;
 use super::hosts::say;
@@ -103,37 +103,4 @@ fn django_as_a_user_over_tls() {
     let Some(mut remote) = Remote::start("Django on another host") else { return };
     let python = tools().join("python/bin/python");
     remote.runs(python, &[&script("django_app.py")]);
-}
-
-#[test]
-fn sysbench_as_a_user_over_tls() {
-    let Some(mut remote) = Remote::start("sysbench on another host") else { return };
-    // It looks for these names where it is started.
-    let directory = remote.cluster.directory().join("sysbench");
-    std::fs::create_dir_all(&directory).expect("the directory is writable");
-    std::fs::copy(remote.authority(), directory.join("cacert.pem")).expect("there is one");
-    let mut openssl = Command::new("openssl");
-    openssl.current_dir(&directory);
-    openssl.args("req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=app".split(' '));
-    openssl.args("-keyout client-key.pem -out client-cert.pem".split(' '));
-    succeed(openssl);
-    let mut root = remote.cluster.session(SQL).expect("it serves");
-    all(&mut root, &["CREATE DATABASE sbtest"]);
-    let [address, port] = remote.address();
-    for action in ["prepare", "run"] {
-        let mut sysbench = remote.command("sh");
-        sysbench.args(["-ec", "cd \"$1\"; shift; exec \"$@\"", "sh"]).arg(&directory);
-        sysbench.args(["sysbench", "oltp_read_write", "--db-driver=mysql"]);
-        sysbench.args(["--mysql-user=app", "--mysql-ssl=on", "--tables=2", "--table-size=500"]);
-        sysbench.args(["--mysql-db=sbtest", "--mysql-storage-engine=ndbcluster"]);
-        sysbench.arg(format!("--mysql-password={PASSWORD}"));
-        sysbench.arg(format!("--mysql-host={address}")).arg(format!("--mysql-port={port}"));
-        sysbench.args(["--threads=4", "--events=200", "--time=0", action]);
-        let text = text_of(&run(sysbench), "sysbench");
-        for word in ["FATAL", "ALERT", "error ", "failed"] {
-            assert!(!text.contains(word), "{action}: {text}");
-        }
-    }
-    let counted = root.number("SELECT COUNT(*) FROM sbtest.sbtest1");
-    assert_eq!(counted.expect("it is there"), 500);
 }

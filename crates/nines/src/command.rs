@@ -563,10 +563,12 @@ fn place_options(matches: &ArgMatches) -> PlaceOptions {
         },
         allow_insecure: matches.get_flag("allow-insecure"),
         native_password: matches.get_flag("mysql-native-password"),
-        root: match () {
-            () if matches.get_flag("initialize-insecure") => RootPassword::Never,
-            () if matches.get_flag("reset-root-password") => RootPassword::Anew,
-            () => RootPassword::AtFirst,
+        root: if matches.get_flag("initialize-insecure") {
+            RootPassword::Never
+        } else if matches.get_flag("reset-root-password") {
+            RootPassword::Anew
+        } else {
+            RootPassword::AtFirst
         },
         audit: path("audit-log-file").map(|file| AuditOptions {
             file,

@@ -10,7 +10,7 @@
 
 mod proof;
 
-use actor::Transport;
+use actor::{Encryption, Transport};
 use collation::CollationId;
 use mysql_wire::Response;
 use mysql_wire::auth::{Account, CACHING_SHA2, NATIVE, Plugin, Protection, native};
@@ -235,19 +235,13 @@ async fn admit(
     }
     admit_expired(connection, &account)?;
     let counted = connection.session.count_connection(&found).map_err(End::Error)?;
-    let own_limit = found.limits.connections;
-    // What MariaDB's clients verify a certificate by that no authority vouches for.
-    let info = match (proven, tls.as_deref()) {
-        (Proven::Native(hash), Some(tls)) => {
-            native::certificate_proof(&hash, &greeting.nonce, &tls.fingerprint)
-        }
-        _ => String::new(),
-    };
+    let own_limit = Some(found.limits.connections).filter(|limit| *limit > 0);
+    let info = certificate_proof(proven, tls.as_deref(), greeting);
     connection.session.become_account(found.name);
     connection.session.login.is_expired = account.has_expired;
     connection.session.login.connection = Some(counted);
-    if own_limit > 0 {
-        let limit = Some(own_limit.to_string());
+    if let Some(limit) = own_limit {
+        let limit = Some(limit.to_string());
         connection.session.variables.assign("max_user_connections", limit);
     }
     enter(connection, greeting, &user, database.as_deref()).await?;
@@ -256,6 +250,16 @@ async fn admit(
     let outcome = Outcome::Done { affected: 0, last_insert_id: 0, info };
     connection.answer(Ok(outcome), false);
     Ok(())
+}
+
+/// What MariaDB's clients verify a certificate by that no authority vouches for; empty for others.
+fn certificate_proof(proven: Proven, tls: Option<&Encryption>, greeting: &Greeting) -> String {
+    match (proven, tls) {
+        (Proven::Native(hash), Some(tls)) => {
+            native::certificate_proof(&hash, &greeting.nonce, &tls.fingerprint)
+        }
+        _ => String::new(),
+    }
 }
 
 /// With `require_secure_transport`, a connection that is neither encrypted nor within the machine

@@ -187,7 +187,13 @@ fn a_statement_waits_for_its_event_if_it_is_to() {
 fn passwords_are_not_in_the_list_of_processes() {
     let world = world();
     let mut client = root(&world);
-    client.query("ALTER USER nobody IDENTIFIED BY 'S3cret'");
+    let statement = b"\x03ALTER USER nobody IDENTIFIED BY 'S3cret'";
+    let header = (statement.len() as u32).to_le_bytes();
+    client.link.borrow_mut().received.extend_from_slice(&header);
+    client.link.borrow_mut().received.extend_from_slice(statement);
+    // It waits for the cluster.
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(client.task.as_mut().poll(&mut context).is_pending());
     let text = world.directory.lock().processes()[0].info.clone();
     assert_eq!(text, "ALTER USER 'nobody' IDENTIFIED BY <secret>");
 }
