@@ -156,7 +156,8 @@ impl Files {
     /// Makes and fills the tables.
     fn load(&self, mut client: Command) {
         let mut script = String::from(
-            "SET GLOBAL local_infile = 1; CREATE DATABASE tpch CHARACTER SET utf8mb4 COLLATE utf8mb4_bin; USE tpch;\n",
+            "SET GLOBAL local_infile = 1; \
+             CREATE DATABASE tpch CHARACTER SET utf8mb4 COLLATE utf8mb4_bin; USE tpch;\n",
         );
         for statement in statements("schema.sql") {
             script += &format!("{statement};\n");

@@ -149,7 +149,8 @@ mod tests {
     fn no_password_is_seen() {
         for text in [
             "CREATE USER u IDENTIFIED BY 'S3cret'",
-            "CREATE USER u IDENTIFIED WITH caching_sha2_password BY 'S3cret', v IDENTIFIED BY 'S3cret'",
+            "CREATE USER u IDENTIFIED WITH caching_sha2_password BY 'S3cret', \
+             v IDENTIFIED BY 'S3cret'",
             "CREATE USER u IDENTIFIED WITH mysql_native_password AS '*S3cret'",
             "CREATE USER IF NOT EXISTS u@'h' IDENTIFIED BY \"S3cret\" REQUIRE SSL",
             "ALTER USER u IDENTIFIED BY 'S3cret' REPLACE 'S3cret' RETAIN CURRENT PASSWORD",
