@@ -136,12 +136,7 @@ pub(crate) fn run(options: &ManagementOptions) -> Result<(), String> {
     let credentials = papers.credentials;
     let on_links = link_credentials(&config, own, credentials.as_ref());
     let listeners = listen(&config, own, on_links.is_some())?;
-    let log = ClusterLog::start(LogSetup {
-        own: node,
-        roles: config.nodes().iter().map(|node| (node.id, node.role.to_string())).collect(),
-        silence: limits(own).silence,
-        file: on_disk.then(|| Path::new(&base).join(format!("nines_{}_cluster.log", node.0))),
-    })?;
+    let log = cluster_log(&config, own, on_disk.then_some(Path::new(&base)))?;
     let board = Board::default();
     let endpoint = Endpoint::new(vec![(node, Role::Management)]);
     papers.made.iter().for_each(|line| log.tell(Input::Note(line.clone())));
@@ -186,6 +181,20 @@ pub(crate) fn run(options: &ManagementOptions) -> Result<(), String> {
     let ready = ready_line(&config, own);
     let keep = |what: &str| log.tell(Input::Note(what.to_string()));
     after(live(cluster, &happenings, &Life { ready, leaves: true, on_disk, log: &keep })?)
+}
+
+/// Begins the cluster log, which is a file in a directory if there is one.
+fn cluster_log(
+    config: &ClusterConfig,
+    own: &Node,
+    directory: Option<&Path>,
+) -> Result<ClusterLog, String> {
+    ClusterLog::start(LogSetup {
+        own: own.id,
+        roles: config.nodes().iter().map(|node| (node.id, node.role.to_string())).collect(),
+        silence: limits(own).silence,
+        file: directory.map(|base| base.join(format!("nines_{}_cluster.log", own.id.0))),
+    })
 }
 
 /// Makes the actor that follows the cluster, and tells the log what changes.
