@@ -1228,9 +1228,9 @@ fn random_lives(seed: u64, loses: bool) -> BTreeMap<&'static str, u64> {
         disks.crash(MemberStatus::Restoring);
         let saved = disks.survey(1).unwrap_or_default();
         assert!(saved >= promised || rots, "{saved} where {promised} was promised");
-        if loses && (saved < durable || prng.percent(40)) {
-            durable = disks.found.last().expect("the survey has told").oldest.min(saved);
-        }
+        let oldest = disks.found.last().expect("the survey has told").oldest.min(saved);
+        let orders = loses && (saved < durable || prng.percent(40));
+        durable = if orders { oldest } else { durable.max(oldest) };
         let known = history.range(durable..=saved).map(|(epoch, _)| *epoch);
         let possible: Vec<Epoch> = known.chain([saved]).collect();
         let through = *prng.pick(&possible);

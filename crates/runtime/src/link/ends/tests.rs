@@ -79,7 +79,7 @@ fn who_sends_what_its_role_may_not_send_loses_its_link() {
         to.set_nonblocking(true).unwrap();
         let whose = (NodeId(1), Incarnation(1), 1);
         let waiting = SendBuffers::waiting(&buffers);
-        let mut peer = LinkSocket::new(to.into(), whose, link, waiting, NOW);
+        let mut peer = LinkSocket::new(OwnedFd::from(to).into(), whose, link, waiting, NOW);
         let address = |node, actor| Address { node: NodeId(node), worker: WorkerId(0), actor };
         let message =
             EpochMessage::Drained { through: model::Epoch(1), committed: model::Epoch(1) };
