@@ -17,6 +17,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use model::{Incarnation, NodeId};
 use ondisk::{Damage, IDENTITY_FILE, Identity};
@@ -92,6 +93,10 @@ impl fmt::Display for DirectoryError {
 
 impl std::error::Error for DirectoryError {}
 
+/// How often a lock is tried again that somebody has, and after how long.
+const LOCK_TRIES: u32 = 20;
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
+
 impl DirectoryLock {
     /// Takes the lock on a directory, which is made if it is not there.
     pub fn take(directory: &Path) -> Result<DirectoryLock, DirectoryError> {
@@ -101,7 +106,16 @@ impl DirectoryLock {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let mut file = options.open(&path).map_err(|e| DirectoryError::System(path.clone(), e))?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        let mut locked = flock(&file, FlockOperation::NonBlockingLockExclusive);
+        // A child that is just being begun has what its parent had open, for a moment longer.
+        for _ in 0..LOCK_TRIES {
+            if locked != Err(Errno::WOULDBLOCK) {
+                break;
+            }
+            std::thread::sleep(LOCK_PAUSE);
+            locked = flock(&file, FlockOperation::NonBlockingLockExclusive);
+        }
+        match locked {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
                 let mut who = String::new();
