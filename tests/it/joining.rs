@@ -552,8 +552,14 @@ fn a_cluster_is_set_up_from_the_manual() {
             _ => {
                 // What an administrator has done, and carried there.
                 let socket = site.place("sql1").join("sql/nines-3306.sock");
-                let mut session = Session::connect(&socket).expect("it serves");
-                all(&mut session, &["CREATE USER app IDENTIFIED BY 'secret'"]);
+                let file = site.place("sql1").join("sql/root-password");
+                let password = fs::read_to_string(file).expect("it was written");
+                let mut client = Command::new("mysql");
+                client.args(["--no-defaults", "--user=root"]);
+                client.arg(format!("--password={}", password.trim()));
+                client.arg(format!("--socket={}", socket.display()));
+                let output = run(client.args(["-e", "CREATE USER app IDENTIFIED BY 'secret'"]));
+                assert!(output.status.success(), "{}", words_of(&output));
                 let ca = site.place("mgm1").join("ca.pem");
                 let _ = fs::copy(ca, site.place("app1").join("ca.pem")).expect("it was exported");
                 let words = words.replace(" -p ", " -psecret ");
