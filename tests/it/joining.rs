@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use tests::cluster::{Layout, MANAGEMENT, Processes, SMALL, SQL, host_of};
 use tests::network::{Family, Network};
-use tests::{Session, all, binary, number, run, temporary_directory, text_of, workspace};
+use tests::{all, binary, number, run, temporary_directory, text_of, workspace};
 
 use super::hosts::say;
 use super::processes::open;
@@ -553,12 +553,14 @@ fn a_cluster_is_set_up_from_the_manual() {
                 // What an administrator has done, and carried there.
                 let socket = site.place("sql1").join("sql/nines-3306.sock");
                 let file = site.place("sql1").join("sql/root-password");
-                let password = fs::read_to_string(file).expect("it was written");
+                until("root has a password", || file.exists());
+                let password = fs::read_to_string(file).expect("it is readable");
                 let mut client = Command::new("mysql");
                 client.args(["--no-defaults", "--user=root"]);
                 client.arg(format!("--password={}", password.trim()));
                 client.arg(format!("--socket={}", socket.display()));
-                let output = run(client.args(["-e", "CREATE USER app IDENTIFIED BY 'secret'"]));
+                client.args(["-e", "CREATE USER app IDENTIFIED BY 'secret'"]);
+                let output = run(client);
                 assert!(output.status.success(), "{}", words_of(&output));
                 let ca = site.place("mgm1").join("ca.pem");
                 let _ = fs::copy(ca, site.place("app1").join("ca.pem")).expect("it was exported");
