@@ -509,6 +509,21 @@ fn block(page: &str, after: &str, kind: &str) -> String {
     rest.split_once("```").expect("it has an end").0.to_owned()
 }
 
+/// Makes the account of the manual's client, as an administrator who has read the password.
+fn make_account(site: &Site) {
+    let file = site.place("sql1").join("sql/root-password");
+    until("root has a password", || file.exists());
+    let password = fs::read_to_string(file).expect("it is readable");
+    let mut client = Command::new("mysql");
+    client.args(["--no-defaults", "--user=root"]);
+    client.arg(format!("--password={}", password.trim()));
+    let socket = site.place("sql1").join("sql/nines-3306.sock");
+    client.arg(format!("--socket={}", socket.display()));
+    client.args(["-e", "CREATE USER app IDENTIFIED BY 'secret'"]);
+    let output = run(client);
+    assert!(output.status.success(), "{}", words_of(&output));
+}
+
 #[test]
 fn a_cluster_is_set_up_from_the_manual() {
     let network = match Network::start(HOSTS.map(|(_, host)| host)) {
@@ -551,17 +566,7 @@ fn a_cluster_is_set_up_from_the_manual() {
             }
             _ => {
                 // What an administrator has done, and carried there.
-                let socket = site.place("sql1").join("sql/nines-3306.sock");
-                let file = site.place("sql1").join("sql/root-password");
-                until("root has a password", || file.exists());
-                let password = fs::read_to_string(file).expect("it is readable");
-                let mut client = Command::new("mysql");
-                client.args(["--no-defaults", "--user=root"]);
-                client.arg(format!("--password={}", password.trim()));
-                client.arg(format!("--socket={}", socket.display()));
-                client.args(["-e", "CREATE USER app IDENTIFIED BY 'secret'"]);
-                let output = run(client);
-                assert!(output.status.success(), "{}", words_of(&output));
+                make_account(&site);
                 let ca = site.place("mgm1").join("ca.pem");
                 let _ = fs::copy(ca, site.place("app1").join("ca.pem")).expect("it was exported");
                 let words = words.replace(" -p ", " -psecret ");
