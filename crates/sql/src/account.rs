@@ -36,6 +36,7 @@ mod user;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use sql_parser::ast;
 
 pub(crate) use change::run;
 
@@ -57,6 +58,16 @@ const SEPARATOR: char = '\0';
 impl AccountName {
     pub(crate) fn new(user: &str, host: &str) -> Self {
         Self { user: user.to_owned(), host: host.to_ascii_lowercase() }
+    }
+
+    /// The account that a statement names; none where it says CURRENT_USER.
+    pub(crate) fn stated(account: &ast::Account) -> Option<Self> {
+        match account {
+            ast::Account::CurrentUser => None,
+            ast::Account::Name { user, host } => {
+                Some(Self::new(user, host.as_deref().unwrap_or("%")))
+            }
+        }
     }
 
     /// The first account of a cluster.

@@ -160,10 +160,9 @@ impl Session {
         &self,
         audited: &Audited,
         (prepared, shown): (&Prepared, Option<&[u8]>),
-        traits: &Traits,
         code: u16,
     ) {
-        let kept = prepared.text().as_bytes();
+        let (traits, kept) = (prepared.traits(), prepared.text().as_bytes());
         let (command, text) = match shown {
             Some(text) if kept.is_empty() => ("Query", text),
             _ => ("Execute", kept),

@@ -46,15 +46,14 @@ pub(crate) async fn run(
     out: &mut ResultWriter,
     shown: Option<&[u8]>,
 ) -> Result<Outcome, SqlError> {
-    let traits = prepared.traits();
-    let audited = session.begin_audit(traits);
-    let before = begin(session, prepared, traits, shown);
-    let result = run_counted(session, prepared, traits, (parameters, shown.is_some()), out).await;
+    let audited = session.begin_audit(prepared.traits());
+    let before = begin(session, prepared, shown);
+    let result = run_counted(session, prepared, (parameters, shown.is_some()), out).await;
     finish(session, &result);
     session.drop_hints(before);
     if let Some(audited) = audited {
         let code = result.as_ref().err().map_or(0, SqlError::code);
-        Box::pin(session.audit(&audited, (prepared, shown), traits, code)).await;
+        Box::pin(session.audit(&audited, (prepared, shown), code)).await;
     }
     result
 }
@@ -63,11 +62,10 @@ pub(crate) async fn run(
 async fn run_counted(
     session: &mut Session,
     prepared: &Prepared,
-    traits: &Traits,
     (parameters, is_outer): (&[Datum], bool),
     out: &mut ResultWriter,
 ) -> Result<Outcome, SqlError> {
-    session.count_use(traits, is_outer)?;
+    session.count_use(prepared.traits(), is_outer)?;
     session.renew_temporaries().await;
     if session.shared.abandoned.is_due(session.kernel.now()) {
         Box::pin(session.sweep_copies()).await;
@@ -79,7 +77,7 @@ async fn run_counted(
         let mark = session.mark();
         let autocommit = session.autocommits();
         let began = session.kernel.now();
-        let result = attempt_once(session, prepared, traits, parameters, out).await;
+        let result = attempt_once(session, prepared, parameters, out).await;
         let Err(error) = result else { break result };
         at_work = at_work + session.kernel.now().since(began);
         if session.kernel.interrupted().is_some() && session.kernel.transaction().is_some() {
@@ -211,12 +209,8 @@ pub(crate) fn unexpected(rest: &[u8]) -> SqlError {
     ])
 }
 
-fn begin(
-    session: &mut Session,
-    prepared: &Prepared,
-    traits: &Traits,
-    shown: Option<&[u8]>,
-) -> Before {
+fn begin(session: &mut Session, prepared: &Prepared, shown: Option<&[u8]>) -> Before {
+    let traits = prepared.traits();
     let before = session.take_hints(prepared.hints());
     session.statement_began = session.kernel.now();
     session.kernel.clear_interrupt();
@@ -310,11 +304,10 @@ fn is_about_names(error: &SqlError) -> bool {
 async fn attempt_once(
     session: &mut Session,
     prepared: &Prepared,
-    traits: &Traits,
     parameters: &[Datum],
     out: &mut ResultWriter,
 ) -> Result<Outcome, SqlError> {
-    let statement = prepared.statement();
+    let (statement, traits) = (prepared.statement(), prepared.traits());
     if !session.has_lease() && needs_lease(session, statement, traits) {
         session.renew_lease().await?;
     }

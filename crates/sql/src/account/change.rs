@@ -186,12 +186,25 @@ impl Draft<'_> {
 
     /// The account that a statement names.
     pub(super) fn named(&self, account: &ast::Account) -> AccountName {
-        match account {
-            ast::Account::CurrentUser => self.who().clone(),
-            ast::Account::Name { user, host } => {
-                AccountName::new(user, host.as_deref().unwrap_or("%"))
-            }
+        AccountName::stated(account).unwrap_or_else(|| self.who().clone())
+    }
+
+    /// Adds a note about each account that is there already, or is not, where a statement goes on
+    /// without them.
+    ///
+    /// # Errors
+    /// 1396 with all of them where it does not.
+    pub(super) fn leave_out(
+        &mut self,
+        goes_on: bool,
+        accounts: &[AccountName],
+        (operation, note): (&str, fn(&AccountName) -> SqlError),
+    ) -> Result<(), SqlError> {
+        if !goes_on && !accounts.is_empty() {
+            return Err(error::failed(operation, accounts));
         }
+        accounts.iter().for_each(|name| self.note(note(name)));
+        Ok(())
     }
 
     /// The account as the statement has left it so far.

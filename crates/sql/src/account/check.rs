@@ -264,17 +264,7 @@ fn role_list(text: &str) -> Vec<AccountName> {
     let parsed =
         sql_parser::parse(format!("DROP ROLE {text}").as_bytes(), sql_parser::SqlMode::default());
     let Ok(Statement::DropRole(drop)) = parsed else { return Vec::new() };
-    drop.accounts.iter().filter_map(named).collect()
-}
-
-/// The account of a name; none of CURRENT_USER.
-fn named(account: &ast::Account) -> Option<AccountName> {
-    match account {
-        ast::Account::Name { user, host } => {
-            Some(AccountName::new(user, host.as_deref().unwrap_or("%")))
-        }
-        ast::Account::CurrentUser => None,
-    }
+    drop.accounts.iter().filter_map(AccountName::stated).collect()
 }
 
 /// What each statement needs.

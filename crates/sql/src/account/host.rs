@@ -9,6 +9,8 @@
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::cmp::Reverse;
 
+use collation::CollationId;
+
 /// Whether a client from `from`, an address or `localhost`, is meant by the host of an account.
 pub(crate) fn fits(host: &str, from: &str) -> bool {
     if host == from || host.is_empty() || host == "%" {
@@ -99,42 +101,12 @@ fn number(address: Ipv4Addr) -> u128 {
 
 /// LIKE, where letter case does not count and `\` makes the next character stand for itself.
 fn like(pattern: &[u8], text: &[u8]) -> bool {
-    matches_like(pattern, text, |a, b| a.eq_ignore_ascii_case(&b))
+    collation::like(CollationId::UTF8MB4_GENERAL_CI, text, pattern, Some('\\'))
 }
 
 /// LIKE, where letter case counts: names of databases.
 pub(crate) fn like_exact(pattern: &[u8], text: &[u8]) -> bool {
-    matches_like(pattern, text, |a, b| a == b)
-}
-
-fn matches_like(pattern: &[u8], text: &[u8], same: impl Fn(u8, u8) -> bool) -> bool {
-    let (mut at, mut seen) = (0, 0);
-    // Where to go on when what was tried does not fit: behind the last `%`.
-    let mut retry: Option<(usize, usize)> = None;
-    while seen < text.len() {
-        let escaped = pattern.get(at) == Some(&b'\\') && at + 1 < pattern.len();
-        let one = pattern.get(at + usize::from(escaped));
-        match one {
-            Some(b'%') if !escaped => {
-                retry = Some((at + 1, seen));
-                at += 1;
-                continue;
-            }
-            Some(b'_') if !escaped => {
-                (at, seen) = (at + 1, seen + 1);
-                continue;
-            }
-            Some(byte) if same(*byte, text[seen]) => {
-                (at, seen) = (at + 1 + usize::from(escaped), seen + 1);
-                continue;
-            }
-            _ => {}
-        }
-        let Some((again, from)) = retry else { return false };
-        retry = Some((again, from + 1));
-        (at, seen) = (again, from + 1);
-    }
-    pattern[at..].iter().all(|byte| *byte == b'%')
+    collation::like(CollationId::UTF8MB4_BIN, text, pattern, Some('\\'))
 }
 
 #[cfg(test)]

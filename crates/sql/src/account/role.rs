@@ -36,12 +36,7 @@ pub(super) fn create(draft: &mut Draft<'_>, create: &CreateRole) -> Result<(), S
         };
         draft.put(name, record);
     }
-    match create.if_not_exists {
-        true => there.iter().for_each(|name| draft.note(error::is_there(name))),
-        false if !there.is_empty() => return Err(error::failed("CREATE ROLE", &there)),
-        false => {}
-    }
-    Ok(())
+    draft.leave_out(create.if_not_exists, &there, ("CREATE ROLE", error::is_there))
 }
 
 /// SET ROLE.
@@ -53,12 +48,7 @@ pub(super) fn set(session: &mut Session, choice: &RoleChoice) -> Result<Outcome,
         let record = book.find(&account)?.ok_or_else(|| error::denied(&account))?;
         let given = given(&book, &record, &rules);
         let names = |accounts: &[ast::Account]| -> Vec<AccountName> {
-            let name = |one: &ast::Account| match one {
-                ast::Account::CurrentUser => account.clone(),
-                ast::Account::Name { user, host } => {
-                    AccountName::new(user, host.as_deref().unwrap_or("%"))
-                }
-            };
+            let name = |one| AccountName::stated(one).unwrap_or_else(|| account.clone());
             accounts.iter().map(name).collect()
         };
         match choice {

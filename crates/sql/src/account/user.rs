@@ -61,12 +61,7 @@ pub(super) fn create(
         }
         draft.put(name, record);
     }
-    match create.if_not_exists {
-        true => there.iter().for_each(|name| draft.note(error::is_there(name))),
-        false if !there.is_empty() => return Err(error::failed("CREATE USER", &there)),
-        false => {}
-    }
-    Ok(())
+    draft.leave_out(create.if_not_exists, &there, ("CREATE USER", error::is_there))
 }
 
 /// Refuses names that are too long.
@@ -128,12 +123,7 @@ pub(super) fn alter(
             || record.require != before.require;
         draft.put(name, record);
     }
-    match alter.if_exists {
-        true => missing.iter().for_each(|name| draft.note(error::not_there(name))),
-        false if !missing.is_empty() => return Err(error::failed("ALTER USER", &missing)),
-        false => {}
-    }
-    Ok(())
+    draft.leave_out(alter.if_exists, &missing, ("ALTER USER", error::not_there))
 }
 
 fn may_alter(draft: &Draft<'_>, alter: &AlterUser, is_self: bool) -> Result<(), SqlError> {
@@ -464,12 +454,7 @@ pub(super) fn drop(
         draft.remove(name.clone());
         role::replace(draft, &name, None)?;
     }
-    match drop.if_exists {
-        true => missing.iter().for_each(|name| draft.note(error::not_there(name))),
-        false if !missing.is_empty() => return Err(error::failed(operation, &missing)),
-        false => {}
-    }
-    Ok(())
+    draft.leave_out(drop.if_exists, &missing, (operation, error::not_there))
 }
 
 pub(super) fn rename(

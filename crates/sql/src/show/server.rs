@@ -112,12 +112,7 @@ pub(super) fn create_user(session: &Session, account: &ast::Account) -> Result<L
 
 /// The account that a statement names.
 fn named(session: &Session, account: &ast::Account) -> Result<AccountName, SqlError> {
-    match account {
-        ast::Account::CurrentUser => session.account().cloned(),
-        ast::Account::Name { user, host } => {
-            Ok(AccountName::new(user, host.as_deref().unwrap_or("%")))
-        }
-    }
+    AccountName::stated(account).map_or_else(|| session.account().cloned(), Ok)
 }
 
 /// SHOW WARNINGS, SHOW ERRORS.

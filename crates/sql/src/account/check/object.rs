@@ -8,7 +8,7 @@ use sql_parser::ast::{
 
 use super::super::privilege::{Dynamic, Privileges as P};
 use super::super::{AccountName, error};
-use super::{Checking, named};
+use super::Checking;
 use crate::audit;
 use crate::catalog::names::TableName;
 use crate::information;
@@ -170,7 +170,7 @@ impl Checking<'_> {
 
     /// The account that something is to be used as.
     pub(super) fn definer(&self, definer: Option<&ast::Account>) -> Result<(), SqlError> {
-        let Some(definer) = definer.and_then(named) else { return Ok(()) };
+        let Some(definer) = definer.and_then(AccountName::stated) else { return Ok(()) };
         if definer != *self.who() && !self.rights.has_dynamic(Dynamic::SET_ANY_DEFINER) {
             return Err(error::needs("SUPER or SET_ANY_DEFINER"));
         }

@@ -136,7 +136,7 @@ impl<'s> Checking<'s> {
         }
         let statement = &view.statement;
         let is_invokers = statement.invoker == Some(true);
-        let rights = match (is_invokers, statement.definer.as_ref().and_then(super::named)) {
+        let rights = match (is_invokers, statement.definer.as_ref().and_then(AccountName::stated)) {
             (true, _) | (false, None) => self.rights.clone(),
             (false, Some(definer)) => {
                 let session = self.session;
