@@ -5,8 +5,9 @@ mod cpus;
 use std::fs;
 use std::path::Path;
 use std::sync::OnceLock;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
+use runtime::since_1970;
 use sqltype::{DateTime, TimeZone};
 
 pub(crate) use cpus::{Cpus, cpu_list};
@@ -40,8 +41,7 @@ pub(crate) fn host_name() -> String {
 
 /// Minutes by which the host's local time is ahead of UTC now.
 pub(crate) fn utc_offset() -> i32 {
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let seconds = i64::try_from(since_1970.as_secs()).unwrap_or(i64::MAX);
+    let seconds = i64::try_from(since_1970().as_secs()).unwrap_or(i64::MAX);
     let zone = std::env::var("TZ").ok().or_else(|| {
         let link = fs::read_link("/etc/localtime").ok()?;
         zone_of(&link).map(str::to_string)
@@ -52,8 +52,7 @@ pub(crate) fn utc_offset() -> i32 {
 
 /// The time in UTC, to the millisecond, as a line of a log begins with it.
 pub(crate) fn timestamp() -> String {
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let micros = i64::try_from(since_1970.as_micros()).unwrap_or(i64::MAX);
+    let micros = i64::try_from(since_1970().as_micros()).unwrap_or(i64::MAX);
     DateTime::from_unix_micros(micros).to_text(3)
 }
 

@@ -1,4 +1,4 @@
-//! The host's clock: the machine's monotonic clock as the actors' [`Instant`].
+//! The host's clocks: the machine's monotonic clock as the actors' [`Instant`], and the time of day.
 
 use std::time;
 
@@ -21,6 +21,11 @@ impl Clock {
         let nanos = u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX);
         BEGINNING + Duration::from_nanos(nanos)
     }
+}
+
+/// The time of day, since 1970 in UTC; nothing where the system's clock is before that.
+pub fn since_1970() -> time::Duration {
+    time::SystemTime::now().duration_since(time::UNIX_EPOCH).unwrap_or_default()
 }
 
 /// The clock's first reading. Not the origin, which actors take for "never".

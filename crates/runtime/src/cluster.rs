@@ -16,7 +16,6 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use actor::{Actor, DiskReply, Halt, LeaseCell};
 use model::{Config, Incarnation, NodeId, WorkerId};
@@ -26,7 +25,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use stdx::Duration;
 use wire::News;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, since_1970};
 use crate::crash::CrashSite;
 use crate::data_directory::{DataDirectory, DirectoryError};
 use crate::deadly;
@@ -264,8 +263,7 @@ impl Cluster {
         let clock = Clock::start();
         let scheduling = apart(setup.scheduling)?;
         let wake_cost = wake_cost(&scheduling, usize::from(threads), clock)?;
-        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let since_1970 = u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX);
+        let since_1970 = u64::try_from(since_1970().as_nanos()).unwrap_or(u64::MAX);
         let report: Arc<dyn Fn(Event) + Send + Sync> = Arc::from(setup.report);
         let exchange = Arc::new(Exchange::new(usize::from(threads))?);
         let mut directories = BTreeMap::new();

@@ -35,6 +35,7 @@ mod thread;
 mod tls;
 mod watchdog;
 
+pub use clock::since_1970;
 pub use cluster::{
     ApplicationFactory, ApplicationPlace, Cluster, DiskSetup, Event, Report, Role, Setup, random,
 };
@@ -62,6 +63,6 @@ pub use spin::SpinMethod;
 pub use tls::{
     Asker, Authority, Expected, Issued, NodeCredentials, NodeFiles, NodeIdentity, NodeKey,
     NodeRole, Secured, ServerTls, SignedNode, SigningRequest, TlsFacts, TlsMaker, TlsSettings,
-    accept_secured, connect_by_authority, connect_secured, sha256_hex, signing_request,
+    accept_secured, connect_by_authority, connect_secured, hex, sha256_hex, signing_request,
 };
 pub use watchdog::{Hung, Watching};

@@ -14,7 +14,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use model::NodeId;
 use runtime::{NodeCredentials, NodeFiles, NodeIdentity, NodeKey, NodeRole};
@@ -303,7 +303,7 @@ pub(super) fn is_due(not_before: i64, not_after: i64) -> bool {
 
 /// Seconds since 1970 UTC.
 pub(super) fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+    runtime::since_1970().as_secs()
 }
 
 /// Writes a file that is its owner's alone, whole or not at all.

@@ -161,7 +161,7 @@ fn hash(secret: &str) -> String {
 pub(crate) fn random_hex<const N: usize>() -> Result<String, String> {
     let mut bytes = [0; N];
     runtime::random(&mut bytes).map_err(|error| format!("random numbers: {error}"))?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(runtime::hex(&bytes))
 }
 
 const PREFIX: &str = "nines1";

@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{KEY, derive};
-use crate::tls::read_key;
+use crate::tls::{hex, read_key};
 
 /// The variable of the environment that may hold a key.
 pub(super) const VARIABLE: &str = "NINES_ENCRYPTION_KEY";
@@ -177,7 +177,7 @@ impl MasterKey {
 
 impl fmt::Display for KeyName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(&hex(&self.0))
     }
 }
 

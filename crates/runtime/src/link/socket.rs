@@ -179,51 +179,39 @@ impl LinkSocket {
     /// Sends what the system takes; on an encrypted connection no more than some pieces, and then
     /// there may be more: [`LinkSocket::wants_flush`].
     pub(super) fn flush(&mut self, now: Instant) -> Result<(), Broken> {
-        let Some(connection) = &mut self.socket else { return Ok(()) };
-        if connection.is_encrypted() {
-            return self.flush_encrypted(now);
-        }
-        loop {
-            let bytes = self.lane.unsent();
-            if bytes.is_empty() {
-                break;
-            }
-            match send(&*connection, bytes, SendFlags::NOSIGNAL) {
-                Ok(count) => {
-                    self.lane.note_sent(count);
-                    self.bytes_sent += count as u64;
-                    self.spoke = now;
-                }
-                Err(Errno::AGAIN) => {
-                    self.blocked = true;
-                    return Ok(());
-                }
-                Err(Errno::INTR) => {}
-                Err(_) => return Err(Broken::Reset),
-            }
-        }
-        self.blocked = false;
-        Ok(())
-    }
-
-    /// The same with encryption. A piece counts as sent when it is encrypted: what a connection
-    /// takes with it is sent again over the next.
-    fn flush_encrypted(&mut self, now: Instant) -> Result<(), Broken> {
-        let Some(Connection { socket, tls: Some(tls) }) = &mut self.socket else { return Ok(()) };
         let mut pieces = 0;
         loop {
-            if !tls.wants_write() {
-                let bytes = self.lane.unsent();
-                if bytes.is_empty() || pieces == PIECES {
-                    break;
+            let Some(Connection { socket, tls }) = &mut self.socket else { return Ok(()) };
+            let sent = match tls {
+                None => {
+                    let bytes = self.lane.unsent();
+                    if bytes.is_empty() {
+                        break;
+                    }
+                    let sent = send(&*socket, bytes, SendFlags::NOSIGNAL);
+                    if let Ok(count) = sent {
+                        self.lane.note_sent(count);
+                    }
+                    sent
                 }
-                let piece = &bytes[..bytes.len().min(PIECE)];
-                tls.encrypt(piece);
-                let count = piece.len();
-                self.lane.note_sent(count);
-                pieces += 1;
-            }
-            match tls.send(socket) {
+                // A piece counts as sent when it is encrypted: what a connection takes with it is
+                // sent again over the next.
+                Some(tls) => {
+                    if !tls.wants_write() {
+                        let bytes = self.lane.unsent();
+                        if bytes.is_empty() || pieces == PIECES {
+                            break;
+                        }
+                        let piece = &bytes[..bytes.len().min(PIECE)];
+                        tls.encrypt(piece);
+                        let count = piece.len();
+                        self.lane.note_sent(count);
+                        pieces += 1;
+                    }
+                    tls.send(socket)
+                }
+            };
+            match sent {
                 Ok(count) => {
                     self.bytes_sent += count as u64;
                     self.spoke = now;

@@ -14,7 +14,7 @@ use std::io::{self, Write};
 use std::net::IpAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use model::NodeId;
 use rcgen::{
@@ -27,6 +27,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
 use super::certificate::Certificate;
 use super::identity::{NodeIdentity, NodePublicKey, NodeRole, authority_id};
+use super::signing_request::hex;
+use crate::clock::since_1970;
 use crate::cluster::random;
 
 /// The file of the authority's certificate, which clients are given.
@@ -282,8 +284,7 @@ impl Authority {
     /// No two authorities have one name: clients may trust several.
     fn name(key: &KeyPair) -> String {
         let id = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, key.der_bytes());
-        let id: String = id.as_ref()[..6].iter().map(|byte| format!("{byte:02x}")).collect();
-        format!("Nines CA {id}")
+        format!("Nines CA {}", hex(&id.as_ref()[..6]))
     }
 }
 
@@ -321,7 +322,7 @@ fn leaf(mut params: CertificateParams, subject: &str) -> CertificateParams {
 }
 
 fn validity(good_for: Duration) -> CertificateParams {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let now = since_1970();
     let epoch = rcgen::date_time_ymd(1970, 1, 1);
     let mut params = CertificateParams::default();
     params.not_before = epoch + now.saturating_sub(GOOD_SINCE);

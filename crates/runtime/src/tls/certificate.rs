@@ -9,6 +9,8 @@ use std::fmt;
 
 use stdx::calendar;
 
+use super::signing_request::hex;
+
 /// What a certificate says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Certificate {
@@ -61,8 +63,7 @@ impl Certificate {
 
 /// A number as hexadecimal digits, without zeros before them.
 fn hexadecimal(number: &[u8]) -> String {
-    let digits: String = number.iter().map(|byte| format!("{byte:02x}")).collect();
-    digits.trim_start_matches('0').to_owned()
+    hex(number).trim_start_matches('0').to_owned()
 }
 
 /// The URIs among the alternative names, from what follows the key.

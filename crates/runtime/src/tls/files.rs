@@ -6,13 +6,13 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::time::SystemTime;
 
 use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::certificate::{Certificate, Moment};
+use crate::clock::since_1970;
 
 /// The certificates of a file, the server's first; what the first one says.
 pub(super) fn chain(path: &Path) -> Result<(Vec<CertificateDer<'static>>, Certificate), String> {
@@ -76,6 +76,5 @@ pub(crate) fn read_key(path: &Path) -> Result<String, String> {
 
 /// The time of the system.
 pub(super) fn now() -> Moment {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    Moment(i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
+    Moment(i64::try_from(since_1970().as_secs()).unwrap_or(i64::MAX))
 }

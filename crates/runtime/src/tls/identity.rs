@@ -18,6 +18,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
 use super::certificate::Certificate;
+use super::signing_request::hex;
 use crate::cluster::Role;
 
 /// What a certificate allows its owner to be.
@@ -122,7 +123,7 @@ impl fmt::Display for NodeIdentity {
 /// What names an authority, from its public key (`SubjectPublicKeyInfo`).
 pub(super) fn authority_id(public_key: &[u8]) -> String {
     let hash = digest(&SHA256, public_key);
-    hash.as_ref()[..16].iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&hash.as_ref()[..16])
 }
 
 /// The private key of a node, which stays where it was made.

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use model::NodeId;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{aws_lc_rs, verify_tls13_signature};
+use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{
     AlertDescription, ClientConfig, ClientConnection, DigitallySignedStruct, Error, RootCertStore,
@@ -27,7 +27,7 @@ use rustls::{
 use super::certificate::Certificate;
 use super::credentials::NodeCredentials;
 use super::identity::{NodeIdentity, NodeRole, authority_id};
-use super::verifier::{Trust, alert_in_words};
+use super::verifier::{Trust, alert_in_words, too_old};
 
 /// Who asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,9 +125,13 @@ pub fn connect_by_authority(
     until: Instant,
 ) -> io::Result<Secured> {
     let noted = Arc::default();
-    let verifier = ByAuthority { authority: authority.to_owned(), noted: Arc::clone(&noted) };
-    let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
-    let mut config = builder
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let verifier = ByAuthority {
+        authority: authority.to_owned(),
+        provider: Arc::clone(&provider),
+        noted: Arc::clone(&noted),
+    };
+    let mut config = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(io::Error::other)?
         .dangerous()
@@ -174,6 +178,7 @@ impl Expected {
 #[derive(Debug)]
 struct ByAuthority {
     authority: String,
+    provider: Arc<CryptoProvider>,
     /// Where it is noted why a certificate was refused.
     noted: Arc<Mutex<Option<String>>>,
 }
@@ -199,7 +204,7 @@ impl ByAuthority {
         let mut roots = RootCertStore::empty();
         roots.add(own.clone().into_owned()).map_err(|error| error.to_string())?;
         let authorities = [self.authority.clone()].into();
-        let provider = Arc::new(aws_lc_rs::default_provider());
+        let provider = Arc::clone(&self.provider);
         let trust =
             Trust::new(roots, authorities, Default::default(), provider, Default::default())?;
         let found = trust.check((leaf, rest), true, now).map_err(|why| why.to_string())?;
@@ -231,7 +236,7 @@ impl ServerCertVerifier for ByAuthority {
         _: &CertificateDer<'_>,
         _: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        Err(Error::General("TLS 1.2 is not spoken here".to_owned()))
+        Err(too_old())
     }
 
     fn verify_tls13_signature(
@@ -240,12 +245,12 @@ impl ServerCertVerifier for ByAuthority {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = aws_lc_rs::default_provider().signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signed, &algorithms)
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signed, algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        aws_lc_rs::default_provider().signature_verification_algorithms.supported_schemes()
+        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }
 
@@ -356,38 +361,20 @@ impl Write for Secured {
 mod tests {
     use std::fs;
     use std::net::TcpListener;
-    use std::path::PathBuf;
     use std::thread;
 
     use super::*;
-    use crate::tls::{Authority, NodeFiles, NodeKey};
-
-    /// A directory that goes with its test.
-    struct Place(PathBuf);
-
-    impl Drop for Place {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
-    }
+    use crate::tls::Authority;
+    use crate::tls::tests::{Directory, put};
 
     /// A node with a certificate of an authority.
-    fn node(authority: &Authority, role: NodeRole, id: u16) -> (NodeCredentials, Place) {
-        let name = format!("nines-service-{}-{}-{id}", std::process::id(), authority.id());
-        let place = Place(std::env::temp_dir().join(name));
-        fs::create_dir_all(&place.0).unwrap();
-        let key = NodeKey::generate().unwrap();
-        let (day, public) = (Duration::from_secs(86_400), key.public_key_der());
-        let signed = authority.sign_node(role, NodeId(id), &[], &public, day).unwrap();
-        let chain = signed.certificate_pem + authority.certificate_pem();
-        for (name, text) in [
-            ("node-ca.pem", authority.certificate_pem()),
-            ("node-cert.pem", &chain),
-            ("node-key.pem", &key.pem()),
-        ] {
-            crate::replace(&place.0, name, text.as_bytes()).unwrap();
-        }
-        (NodeCredentials::load(NodeFiles::in_directory(&place.0)).unwrap(), place)
+    fn node(authority: &Authority, role: NodeRole, id: u16) -> (NodeCredentials, Directory) {
+        let place = Directory::new(&format!("service-{}-{id}", authority.id()));
+        let files = put(&place, authority, role, id);
+        // Whoever knows the authority by its id alone is shown it.
+        let leaf = fs::read_to_string(&files.certificate).unwrap();
+        place.file("node-cert.pem", &(leaf + authority.certificate_pem()));
+        (NodeCredentials::load(files).unwrap(), place)
     }
 
     /// What somebody who connects finds, and who the server says that is.

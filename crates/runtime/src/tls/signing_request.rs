@@ -64,9 +64,14 @@ impl SigningRequest {
     }
 }
 
+/// Bytes as hexadecimal digits, lower case.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// SHA-256 in hexadecimal digits.
 pub fn sha256_hex(bytes: &[u8]) -> String {
-    digest(&SHA256, bytes).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(digest(&SHA256, bytes).as_ref())
 }
 
 /// What a request is made of.

@@ -307,7 +307,7 @@ impl Verifier {
 }
 
 /// There is no version before 1.3.
-fn too_old() -> Error {
+pub(super) fn too_old() -> Error {
     Error::General("TLS 1.2 is not spoken here".to_owned())
 }
 
