@@ -146,12 +146,10 @@ fn dev() -> Command {
         .about("Runs a whole cluster in this process, in memory or on disk")
         .args(storage())
         .args(keys())
-        .arg(
-            Arg::new("decrypt")
-                .long("decrypt")
-                .action(ArgAction::SetTrue)
-                .help("Use the key to read what is encrypted, and encrypt nothing from now on"),
-        )
+        .arg(flag(
+            "decrypt",
+            "Use the key to read what is encrypted, and encrypt nothing from now on",
+        ))
         .args(place())
         .args(logins())
         .args(audit())
@@ -210,12 +208,7 @@ fn data() -> Command {
         .about("Runs a data node")
         .arg(connect())
         .arg(node_id_option())
-        .arg(
-            Arg::new("initial")
-                .long("initial")
-                .action(ArgAction::SetTrue)
-                .help("Forget what is on the node's disk; the other nodes give it all rows"),
-        )
+        .arg(flag("initial", "Forget what is on the node's disk; the other nodes give it all rows"))
         .args(keys())
         .arg(join("data"))
         .arg(tls_dir("The node's key and certificates [default: node-N in the working directory]"))
@@ -245,12 +238,7 @@ fn ctl() -> Command {
         .arg(connect())
         .arg(join("ctl"))
         .arg(tls_dir("The operator's key and certificate [default: ~/.config/nines]"))
-        .arg(
-            Arg::new("json")
-                .long("json")
-                .action(ArgAction::SetTrue)
-                .help("Answer as JSON, where the order only reads"),
-        )
+        .arg(flag("json", "Answer as JSON, where the order only reads"))
         .arg(
             Arg::new("order")
                 .value_name("ORDER")
@@ -266,18 +254,8 @@ fn top() -> Command {
         .about("Watches a cluster: processor time, operations, memory, links, and what is full")
         .arg(connect())
         .arg(tls_dir("The operator's key and certificate [default: ~/.config/nines]"))
-        .arg(
-            Arg::new("once")
-                .long("once")
-                .action(ArgAction::SetTrue)
-                .help("Look for one interval, print that, and end"),
-        )
-        .arg(
-            Arg::new("json")
-                .long("json")
-                .action(ArgAction::SetTrue)
-                .help("Print a line of JSON for each interval"),
-        )
+        .arg(flag("once", "Look for one interval, print that, and end"))
+        .arg(flag("json", "Print a line of JSON for each interval"))
         .arg(
             option("interval", "SECONDS", "How long rates are taken over")
                 .short('i')
@@ -352,10 +330,7 @@ fn place() -> [Arg; 4] {
             .default_value("3306"),
         option("socket", "PATH", "Unix socket of the MySQL protocol [default: in DIR]")
             .value_parser(value_parser!(PathBuf)),
-        Arg::new("allow-insecure")
-            .long("allow-insecure")
-            .action(ArgAction::SetTrue)
-            .help("Listen on addresses other than loopback without encryption"),
+        flag("allow-insecure", "Listen on addresses other than loopback without encryption"),
     ]
 }
 
@@ -383,27 +358,15 @@ fn logins() -> [Arg; 13] {
         .value_parser(value_parser!(PathBuf)),
         option("tls-name", "NAME", "A further name of the server, for a certificate that is made")
             .action(ArgAction::Append),
-        Arg::new("require-secure-transport")
-            .long("require-secure-transport")
-            .action(ArgAction::SetTrue)
-            .help("Refuse TCP connections without encryption"),
-        Arg::new("mysql-native-password")
-            .long("mysql-native-password")
-            .action(ArgAction::SetTrue)
-            .help("Let accounts of the plugin mysql_native_password log in"),
-        Arg::new("initialize-insecure")
-            .long("initialize-insecure")
-            .action(ArgAction::SetTrue)
-            .conflicts_with("reset-root-password")
-            .help("Leave root without a password as long as nobody has changed accounts"),
-        Arg::new("reset-root-password")
-            .long("reset-root-password")
-            .action(ArgAction::SetTrue)
-            .help("Give root a new random password, which is written to a file"),
-        Arg::new("local-infile")
-            .long("local-infile")
-            .action(ArgAction::SetTrue)
-            .help("Ask clients for files that LOAD DATA LOCAL names"),
+        flag("require-secure-transport", "Refuse TCP connections without encryption"),
+        flag("mysql-native-password", "Let accounts of the plugin mysql_native_password log in"),
+        flag(
+            "initialize-insecure",
+            "Leave root without a password as long as nobody has changed accounts",
+        )
+        .conflicts_with("reset-root-password"),
+        flag("reset-root-password", "Give root a new random password, which is written to a file"),
+        flag("local-infile", "Ask clients for files that LOAD DATA LOCAL names"),
     ]
 }
 
@@ -443,12 +406,7 @@ fn inspect() -> Command {
                 .num_args(1..)
                 .required(true),
         )
-        .arg(
-            Arg::new("all")
-                .long("all")
-                .action(ArgAction::SetTrue)
-                .help("Show every record, slot and entry"),
-        )
+        .arg(flag("all", "Show every record, slot and entry"))
         .args(keys())
 }
 
@@ -499,6 +457,11 @@ fn durability() -> Arg {
 
 fn is_durable(matches: &ArgMatches) -> bool {
     matches.get_one::<String>("durability").is_some_and(|level| level == "disk")
+}
+
+/// An option without a value.
+fn flag(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
 }
 
 fn option(name: &'static str, value: &'static str, help: &'static str) -> Arg {

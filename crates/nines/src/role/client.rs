@@ -73,14 +73,7 @@ impl Connect {
         request: &Request,
         access: &Access,
     ) -> Result<T, AskError> {
-        let mut last = AskError::Unreachable("no management node is known".into());
-        for (host, port) in &self.0 {
-            match ask((host, *port), request, access) {
-                Err(AskError::Unreachable(why)) => last = AskError::Unreachable(why),
-                answered => return answered,
-            }
-        }
-        Err(last)
+        self.ask_on(request, access, |error| matches!(error, AskError::Unreachable(_)))
     }
 
     /// Asks one management node after the other until one says yes: each knows tokens of its own.
@@ -89,15 +82,26 @@ impl Connect {
         request: &Request,
         access: &Access,
     ) -> Result<T, AskError> {
+        self.ask_on(request, access, |_| true)
+    }
+
+    /// Asks one management node after the other, as long as this error is no reason to stop.
+    fn ask_on<T: serde::de::DeserializeOwned>(
+        &self,
+        request: &Request,
+        access: &Access,
+        goes_on: impl Fn(&AskError) -> bool,
+    ) -> Result<T, AskError> {
         let mut last = AskError::Unreachable("no management node is known".into());
         for (host, port) in &self.0 {
             match ask((host, *port), request, access) {
-                Err(AskError::Unreachable(why)) => {
-                    if matches!(last, AskError::Unreachable(_)) {
-                        last = AskError::Unreachable(why);
+                Err(error) if goes_on(&error) => {
+                    // What one has said tells more than that another one is not there.
+                    let says_less = matches!(error, AskError::Unreachable(_));
+                    if !(says_less && matches!(last, AskError::Refused(_))) {
+                        last = error;
                     }
                 }
-                Err(refused) => last = refused,
                 answered => return answered,
             }
         }

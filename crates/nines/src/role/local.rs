@@ -9,7 +9,7 @@
 //! # Failure
 //! Without the socket, for example where another process has the name, askers use TCP.
 
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr as UnixAddress, UnixListener, UnixStream};
@@ -21,6 +21,8 @@ use std::time::Duration;
 use runtime::{Answer, Asker, is_own};
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::{Uid, geteuid};
+
+use super::request::{ANSWER_TIMEOUT, converse};
 
 /// Answers requests of this host for a node that listens at these addresses, until the process
 /// ends.
@@ -94,7 +96,7 @@ pub(super) fn exchange(address: SocketAddr, request: &[u8]) -> Option<io::Result
     }
     let by_port = is_loopback(ip).then(|| name_of_port(address.port()));
     let names = [Some(name(address)), by_port];
-    let mut stream = names.into_iter().flatten().find_map(|name| {
+    let stream = names.into_iter().flatten().find_map(|name| {
         let stream = UnixStream::connect_addr(&UnixAddress::from_abstract_name(name).ok()?).ok()?;
         let peer = socket_peercred(&stream).ok()?.uid;
         // Root asks for anybody, and a node of another user says why it does not answer.
@@ -104,10 +106,7 @@ pub(super) fn exchange(address: SocketAddr, request: &[u8]) -> Option<io::Result
     let exchange = || {
         stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
         stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
-        stream.write_all(request)?;
-        let mut answer = Vec::new();
-        stream.take(ANSWER_MAX).read_to_end(&mut answer)?;
-        Ok(answer)
+        converse(stream, request)
     };
     Some(exchange())
 }
@@ -128,10 +127,6 @@ fn name_of_port(port: u16) -> String {
 const SERVING_MAX: usize = 32;
 /// How long an asker may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// How long an answer may take: others may have to be asked for it.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// Longest answer.
-const ANSWER_MAX: u64 = 64 << 20;
 /// How long to wait when the system accepts nothing.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 

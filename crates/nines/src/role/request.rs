@@ -361,13 +361,7 @@ impl Access {
             Tls::Authority(id) => runtime::connect_by_authority(id, stream, until),
         };
         match secured {
-            Ok(mut stream) => {
-                stream.write_all(request)?;
-                stream.flush()?;
-                let mut answer = Vec::new();
-                stream.take(ANSWER_MAX).read_to_end(&mut answer)?;
-                Ok(answer)
-            }
+            Ok(stream) => converse(stream, request),
             // Whoever listens there has no certificate, and hangs up.
             Err(error) if self.plain && is_hung_up(&error) => plainly(connect()?, request),
             Err(error) => Err(error),
@@ -380,10 +374,16 @@ fn is_hung_up(error: &io::Error) -> bool {
     kinds.contains(&error.kind()) || error.kind() == io::ErrorKind::BrokenPipe
 }
 
-fn plainly(mut stream: TcpStream, request: &[u8]) -> io::Result<Vec<u8>> {
+fn plainly(stream: TcpStream, request: &[u8]) -> io::Result<Vec<u8>> {
     stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
     stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
+    converse(stream, request)
+}
+
+/// Sends a request and reads what comes until the other end has nothing more to say.
+pub(super) fn converse(mut stream: impl Read + Write, request: &[u8]) -> io::Result<Vec<u8>> {
     stream.write_all(request)?;
+    stream.flush()?;
     let mut answer = Vec::new();
     stream.take(ANSWER_MAX).read_to_end(&mut answer)?;
     Ok(answer)
@@ -449,7 +449,8 @@ pub(crate) fn value(of: &impl Serialize) -> Result<serde_json::Value, String> {
 /// Any management node.
 const MANAGEMENT: Expected = Expected { role: NodeRole::Management, node: None };
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long an answer may take: others may have to be asked for it.
+pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest answer.
 const ANSWER_MAX: u64 = 64 << 20;
 
