@@ -227,6 +227,9 @@ metrics! {
          plain (no TLS at the other end), encrypted (none at this one), no_certificate, authority, \
          time (expired, or not good yet), revoked, identity (another node or role), handshake, \
          by_peer (it refuses this node's certificate)."),
+    (LinkViolations, Counter, None, "nines_link_violations", ["node", "peer"],
+        "How often the link to another node was closed because of what it sent: what it may not \
+         send, or what cannot be."),
     (LinkReceived, Counter, Bytes, "nines_link_received_bytes", ["node", "peer"],
         "Bytes received from another node."),
     (LinkSent, Counter, Bytes, "nines_link_sent_bytes", ["node", "peer"],

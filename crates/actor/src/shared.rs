@@ -233,6 +233,8 @@ pub struct Shared {
     pub mutation: Mutation,
     /// What operators are to be told, and of which node.
     pub news: Vec<(NodeId, News)>,
+    /// Nodes that have sent what they may not, or what cannot be, and which rule they broke.
+    pub violations: Vec<(NodeId, &'static str)>,
     /// Set when the node must stop; nothing is sent from then on.
     pub halt: Option<Halt>,
 }
@@ -268,6 +270,7 @@ impl Shared {
             faults: FaultPlan::none(),
             mutation: Mutation::None,
             news: Vec::new(),
+            violations: Vec::new(),
             halt: None,
         }
     }
@@ -421,6 +424,19 @@ impl<'a> Ctx<'a> {
     /// Has the host tell operators what has happened to a node.
     pub fn announce(&mut self, about: NodeId, news: News) {
         self.shared.news.push((about, news));
+    }
+
+    /// Refuses what another node has sent: it broke a rule of the protocol. The host closes the
+    /// link to that life and says which rule it was; nothing more of that life is handled before.
+    /// The caller has changed nothing for that message, and returns.
+    ///
+    /// # Panics
+    /// When the message is of this node: its own actors keep the rules, or it must stop.
+    pub fn refuse(&mut self, from: Address, rule: &'static str) {
+        let of = (self.shared.node, self.shared.worker);
+        assert!(from.node != self.shared.node, "{of:?}: {from} has broken a rule: {rule}");
+        self.mark(rule);
+        self.shared.violations.push((from.node, rule));
     }
 
     /// Stops the node after this handler.

@@ -563,6 +563,32 @@ impl Consensus {
         self.node.role().is_leader()
     }
 
+    /// Whether this member leads in this term.
+    pub(crate) fn leads_term(&self, term: Term) -> bool {
+        self.is_leader() && self.node.current_term() == term
+    }
+
+    /// Whether entries contradict those that are committed here, or are such as no leader has that
+    /// was elected with them: an entry of another term is followed by more of that term, or begins
+    /// a later one.
+    pub(crate) fn contradicts(&self, entries: &LogEntries) -> bool {
+        let own = self.node.log().entries();
+        let differs = |at: LogPosition| own.contains_index(at.index) && !own.contains(at);
+        let is_applied = |at: LogPosition| at.index.get() <= self.applied;
+        let first = entries.prev_position();
+        if differs(first) {
+            return is_applied(first); // Otherwise the library asks for what is before.
+        }
+        let mut before = first.term;
+        for (position, _) in entries.iter_with_positions() {
+            if differs(position) {
+                return is_applied(position) || position.term == before;
+            }
+            before = position.term;
+        }
+        false
+    }
+
     /// Whether this member leads and has applied everything that was committed before its term.
     pub(crate) fn is_ready(&self) -> bool {
         let term = self.node.log().entries().get_term(LogIndex::new(self.applied));

@@ -17,6 +17,7 @@
 //! # Not here
 //! The log (`consensus`), the effect of commands (`state_machine`).
 
+mod distrust;
 mod draft;
 mod durable;
 mod followers;
@@ -376,6 +377,11 @@ impl Control {
     fn receive(&mut self, ctx: &mut Ctx<'_>, from: Address, message: ControlMessage) {
         if !self.begun && !matches!(message, ControlMessage::WorkerStored { .. }) {
             return; // What it could answer is not known yet; whoever asks does so again.
+        }
+        if from.node != self.node
+            && let Some(rule) = self.broken_rule(ctx, from, &message)
+        {
+            return ctx.refuse(from, rule);
         }
         self.mend_link(from.node);
         match message {

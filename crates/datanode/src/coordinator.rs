@@ -22,6 +22,7 @@
 //! Locks and rows (`participant`), who drives epochs (`epochs`), detection of failures (`control`).
 
 mod deadlock;
+mod distrust;
 mod durable;
 mod epoch;
 mod execute;
@@ -131,9 +132,14 @@ impl Coordinator {
     }
 
     fn handle_own(&mut self, ctx: &mut Ctx<'_>, from: Address, message: CoordinatorMessage) {
+        if from.node != ctx.node()
+            && let Some(rule) = self.broken_rule(ctx, &message)
+        {
+            return ctx.refuse(from, rule);
+        }
         match message {
             CoordinatorMessage::Prepared { transaction, leg, results } => {
-                self.prepared(ctx, transaction, leg, results);
+                self.prepared(ctx, from, (transaction, leg), results);
             }
             CoordinatorMessage::PrepareRefused { transaction, refusal } => {
                 self.prepare_refused(ctx, transaction, refusal);

@@ -106,6 +106,9 @@ impl Epochs {
         else {
             panic!("state is taken from a state message");
         };
+        if from.node != ctx.node() && current > Epoch(0) && completed >= current {
+            return ctx.refuse(from, "an epoch is complete that is not over");
+        }
         let Role::Gathering { waiting, prepared: highest } = &mut self.role else { return };
         if !waiting.remove(&from) {
             return;
@@ -134,6 +137,8 @@ impl Epochs {
         {
             probe!(ctx, "epochs: driver lost between prepare and switch");
         }
+        // Who assigns none yet may have been told of any.
+        self.completed = self.completed.min(self.current);
         // If one has switched, all were prepared: the others may switch too.
         let active: Vec<Address> = self.drained.keys().copied().collect();
         if self.current > Epoch(0) {

@@ -29,6 +29,7 @@ mod census;
 mod copy;
 mod deadlock;
 mod disk;
+mod distrust;
 mod doubt;
 mod ending;
 mod evaluate;
@@ -220,6 +221,11 @@ impl Participant {
 
     #[expect(clippy::too_many_lines, reason = "an arm for each message")]
     fn handle_now(&mut self, ctx: &mut Ctx<'_>, from: Address, message: ParticipantMessage) {
+        if from.node != ctx.node()
+            && let Some(rule) = self.broken_rule(ctx, from, &message)
+        {
+            return ctx.refuse(from, rule);
+        }
         match message {
             ParticipantMessage::Read(request) => self.read(ctx, from, request),
             ParticipantMessage::Prepare {
@@ -242,7 +248,8 @@ impl Participant {
                 results,
             } => {
                 let then = Then::Answer(results);
-                self.replicate(ctx, (transaction, leg), coordinator, chain, writes, then);
+                let name = (transaction, leg);
+                self.replicate(ctx, from, name, coordinator, (chain, writes, then));
             }
             ParticipantMessage::Commit {
                 transaction,
@@ -322,7 +329,8 @@ impl Participant {
                 epoch,
             } => {
                 let then = Then::Commit(epoch);
-                self.replicate(ctx, (transaction, leg), coordinator, chain, writes, then);
+                let name = (transaction, leg);
+                self.replicate(ctx, from, name, coordinator, (chain, writes, then));
             }
             ParticipantMessage::CommitStaged {
                 transaction,

@@ -81,7 +81,7 @@ id!(
 id!(
     /// Group commit epoch: a consistent cut of the cluster. Zero means "never".
     #[doc(alias = "GCI")]
-    Epoch(u64), "e"
+    Epoch(#[codec(check = is_epoch)] u64), "e"
 );
 id!(
     /// Number of an operation inside its transaction, in the client's order, from 1.
@@ -124,6 +124,13 @@ const _: () = assert!(COLOCATED_MIN <= u32::MAX / 2, "each identity has a coloca
 
 /// Bits of an epoch below the number of its generation.
 const GENERATION_SHIFT: u32 = 40;
+/// What epochs of messages stay below: whoever is told one counts on from it.
+const EPOCH_MAX: u64 = 1 << 62;
+
+fn is_epoch(epoch: &u64) -> bool {
+    *epoch < EPOCH_MAX
+}
+
 /// Epochs without a commit after which there is no hurry.
 const QUIET_EPOCHS: u64 = 5;
 

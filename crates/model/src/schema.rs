@@ -401,6 +401,13 @@ impl Table {
         rest.is_empty()
     }
 
+    /// Whether these bytes are a well-formed row of any of the table's layouts.
+    pub fn is_row(&self, row: &[u8]) -> bool {
+        let version = row.first().map(|version| usize::from(*version));
+        let layout = version.and_then(|version| self.layouts.get(version));
+        layout.is_some_and(|layout| layout.check(row))
+    }
+
     /// The layout an encoded row was written in.
     pub fn layout_of(&self, row: &[u8]) -> &RowLayout {
         &self.layouts[usize::from(RowLayout::version_of(row))]

@@ -11,12 +11,14 @@
 //! 4. Two data nodes whose link broke while both lived exchange nothing but control messages any
 //!    more: something between them may be lost, so one of them has to go (`control`).
 //! 5. Rows that a life has kept of the last one count only in the cluster they are of.
+//! 6. After a message that breaks a rule nothing of that life is handled before its link is down.
 //! # Not here
 //! Order between workers and latency: the host's.
 
 mod actors;
 mod figures;
 mod inbox;
+mod sender;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -36,8 +38,9 @@ use stdx::{Duration, Instant, Prng};
 use wire::{Class, Envelope, Message, News};
 
 use actors::Actors;
-pub use inbox::may_come_from_client;
 use inbox::{Inbox, Waiting};
+use sender::may_come_from_client;
+pub use sender::{Sender, broken_rule};
 
 /// Where a worker runs and what the host gives it.
 #[derive(Clone, Debug)]
@@ -71,6 +74,20 @@ pub struct Outgoing {
     pub life: Option<Incarnation>,
 }
 
+/// That a life of a node has sent what it may not send, or what cannot be: its host closes the
+/// link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The node.
+    pub node: NodeId,
+    /// Its life.
+    pub incarnation: Incarnation,
+    /// The name of the message.
+    pub message: &'static str,
+    /// The rule that it broke.
+    pub rule: &'static str,
+}
+
 /// A worker with its actors.
 pub struct Worker {
     shared: Shared,
@@ -87,6 +104,11 @@ pub struct Worker {
     closing: BTreeMap<(NodeId, Incarnation), u32>,
     /// Data nodes' lives of which messages may have been lost.
     severed: BTreeSet<(NodeId, Incarnation)>,
+    /// The sender, its life and the name of the message being handled.
+    handled: (NodeId, Incarnation, &'static str),
+    /// Lives that have broken a rule, and whose links are not down yet.
+    refused: BTreeSet<(NodeId, Incarnation)>,
+    violations: Vec<Violation>,
     /// The cluster whose rows the participant holds, if any.
     rows_of: ClusterId,
 }
@@ -139,6 +161,9 @@ impl Worker {
             out: VecDeque::new(),
             closing: BTreeMap::new(),
             severed: BTreeSet::new(),
+            handled: (place.node, place.incarnation, "start"),
+            refused: BTreeSet::new(),
+            violations: Vec::new(),
             rows_of: ClusterId::default(),
         }
     }
@@ -193,6 +218,10 @@ impl Worker {
         self.out.clear();
         self.closing.clear();
         self.severed.clear();
+        self.handled = (self.shared.node, incarnation, "start");
+        self.refused.clear();
+        self.violations.clear();
+        self.shared.violations.clear();
         self.begin_life();
     }
 
@@ -201,6 +230,7 @@ impl Worker {
     pub fn deliver(&mut self, envelope: Envelope) {
         if let Message::LinkDown { node, incarnation, closed } = *envelope.message {
             *self.closing.entry((node, incarnation)).or_default() += 1;
+            self.refused.remove(&(node, incarnation));
             self.inbox.drop_from(node, incarnation);
             // Nothing was exchanged with a life that this worker does not know as a member yet.
             let both_hold_rows = self.actors.participant.is_some()
@@ -209,10 +239,12 @@ impl Worker {
             if both_hold_rows && !closed {
                 self.severed.insert((node, incarnation));
             }
-        } else if !matches!(*envelope.message, Message::Control(_))
-            && self.severed.contains(&(envelope.from.node, envelope.incarnation))
-        {
-            return;
+        } else {
+            let life = (envelope.from.node, envelope.incarnation);
+            let control = matches!(*envelope.message, Message::Control(_));
+            if self.refused.contains(&life) || !control && self.severed.contains(&life) {
+                return;
+            }
         }
         self.put(envelope);
     }
@@ -356,10 +388,21 @@ impl Worker {
     #[inline]
     fn take(&mut self, waiting: Waiting) -> bool {
         if self.must_wait(&waiting.envelope) {
-            self.inbox.hold(waiting);
+            let Envelope { from, incarnation, ref message, .. } = waiting.envelope;
+            if from.actor == ActorKind::Client && self.inbox.holds_many() {
+                let peer = (from.node, incarnation, message.name());
+                self.refuse(peer, "more of its messages wait for a later cluster state than may");
+            } else {
+                self.inbox.hold(waiting);
+            }
             return false;
         }
         if !self.is_welcome(&waiting.envelope) {
+            return false;
+        }
+        if !self.has_worker(&waiting.envelope) {
+            let Envelope { from, incarnation, ref message, .. } = waiting.envelope;
+            self.refuse((from.node, incarnation, message.name()), "no such worker sends it");
             return false;
         }
         self.handle(waiting.envelope);
@@ -396,6 +439,11 @@ impl Worker {
     /// Takes all that the actors have sent to other workers, in order.
     pub fn take_outgoing(&mut self) -> VecDeque<Outgoing> {
         std::mem::take(&mut self.out)
+    }
+
+    /// Takes what was refused: the host closes the links to those lives.
+    pub fn take_violations(&mut self) -> Vec<Violation> {
+        std::mem::take(&mut self.violations)
     }
 
     /// Takes what the actors tell operators, and of which nodes.
@@ -475,10 +523,20 @@ impl Worker {
         belongs && inbox::fits(to.actor, message)
     }
 
+    /// Whether the sender's node has a worker of its number, as far as is known.
+    fn has_worker(&self, envelope: &Envelope) -> bool {
+        let Envelope { from, incarnation, ref message, .. } = *envelope;
+        // The host of this node says so, in the peer's name.
+        let reported = matches!(**message, Message::LinkDown { .. });
+        let member = self.shared.cluster.member(from.node, incarnation).filter(|_| !reported);
+        member.is_none_or(|member| from.worker.0 < member.workers)
+    }
+
     fn handle(&mut self, envelope: Envelope) {
-        let Envelope { from, to, message, .. } = envelope;
+        let Envelope { from, incarnation, to, message, .. } = envelope;
         let message = *message;
         let name = message.name();
+        self.handled = (from.node, incarnation, name);
         let record = Recorded::Message { from, to: to.actor, name };
         self.shared.recorder.record(self.shared.now, record);
         self.shared.messages.handled(name);
@@ -573,8 +631,38 @@ impl Worker {
         }
     }
 
+    /// Notes that a life has broken a rule: nothing more of it counts until its link is down.
+    fn refuse(
+        &mut self,
+        (node, incarnation, message): (NodeId, Incarnation, &'static str),
+        rule: &'static str,
+    ) {
+        if self.refused.insert((node, incarnation)) {
+            self.violations.push(Violation { node, incarnation, message, rule });
+        }
+        self.inbox.forget(node, incarnation);
+    }
+
+    /// Notes what the actors have refused in this turn: the message that was handled, or one that
+    /// had waited at the actor.
+    #[cold]
+    fn note_refused(&mut self) {
+        for (node, rule) in std::mem::take(&mut self.shared.violations) {
+            let (from, incarnation, name) = self.handled;
+            let member = self.shared.cluster.members.get(&node).map(|member| member.incarnation);
+            match member {
+                _ if from == node => self.refuse((node, incarnation, name), rule),
+                Some(incarnation) => self.refuse((node, incarnation, "an earlier message"), rule),
+                None => {}
+            }
+        }
+    }
+
     /// Sorts what was sent: back into the inbox, or out.
     fn route(&mut self) {
+        if !self.shared.violations.is_empty() {
+            self.note_refused();
+        }
         while let Some(envelope) = self.shared.outbox.pop_front() {
             let to = envelope.to;
             if to.node == self.shared.node && to.worker == self.shared.worker {

@@ -219,11 +219,21 @@ pub enum Broken {
     Overfull,
     /// The peer's certificate was revoked.
     Revoked,
+    /// It sent what it may not send, or what cannot be.
+    Violation {
+        /// The name of the message.
+        message: &'static str,
+        /// The rule that it broke.
+        rule: &'static str,
+    },
 }
 
 impl fmt::Display for Broken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Broken::Violation { message, rule } => {
+                return write!(f, "protocol violation: {message}: {rule}");
+            }
             Broken::Ended => "its host closed the connection",
             Broken::Reset => "the connection was reset",
             Broken::Stalled => "nothing was heard of it for a while",

@@ -635,6 +635,12 @@ impl Thread {
             self.stepped_now(at);
         }
         let Hosted { worker, .. } = &mut self.hosted[at];
+        for violation in worker.take_violations() {
+            match &mut self.links {
+                Some(links) => links.refuse(violation),
+                None => panic!("{node} was sent what breaks a rule: {violation:?}"),
+            }
+        }
         while let Some(request) = worker.pop_disk_request() {
             self.asked.push(Asked { node, worker: worker.shared().worker, request });
             any = true;

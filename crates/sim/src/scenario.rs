@@ -3,13 +3,15 @@
 
 use std::rc::Rc;
 
-use model::{MemberStatus, NodeId};
+use actor::{Actor, Ctx, Timer};
+use model::{Address, ClusterState, MemberStatus, NodeId};
 use stdx::Duration;
+use wire::Message;
 
 use crate::lab::{Lab, Phase};
 use crate::setup::Setup;
 use crate::workload::{Load, applications};
-use crate::world::{Kind, Status, World};
+use crate::world::{ApplicationFactory, Kind, Status, World};
 
 /// The data node with this number, from 1.
 pub const fn data(number: u16) -> NodeId {
@@ -24,6 +26,17 @@ pub const fn management(number: u16) -> NodeId {
 /// The client node with this number, from 1.
 pub const fn client(number: u16) -> NodeId {
     NodeId(100 + number)
+}
+
+/// The application of a client node that does nothing.
+struct Idle;
+
+impl Actor for Idle {
+    fn handle(&mut self, _: &mut Ctx<'_>, _: Address, _: Message) {}
+
+    fn timeout(&mut self, _: &mut Ctx<'_>, _: Timer) {}
+
+    fn cluster_changed(&mut self, _: &mut Ctx<'_>, _: &ClusterState) {}
 }
 
 /// A cluster under load, in the hands of a test.
@@ -42,6 +55,11 @@ impl Scenario {
 
     /// The same with sessions of these kinds on each client node.
     pub fn start_with(setup: Setup, kinds: Vec<&'static str>) -> Self {
+        Self::start_beside(setup, kinds, None)
+    }
+
+    /// The same, but one client node does nothing by itself.
+    pub fn start_beside(setup: Setup, kinds: Vec<&'static str>, idle: Option<NodeId>) -> Self {
         let first_client = setup.client_nodes().next().expect("a scenario has clients");
         let load = Load {
             seed: setup.seed,
@@ -60,7 +78,13 @@ impl Scenario {
             kinds,
         };
         let lab = Lab::new();
-        let mut world = World::new(setup, applications(lab.clone(), load));
+        let sessions = applications(lab.clone(), load);
+        let application: ApplicationFactory =
+            Box::new(move |place| match Some(place.node) == idle {
+                true => Box::new(Idle),
+                false => sessions(place),
+            });
+        let mut world = World::new(setup, application);
         world.supervise(false);
         let mut scenario = Self { world, lab };
         scenario.within(20, "the cluster starts", World::all_active);

@@ -12,6 +12,7 @@
 mod clock;
 mod disk;
 mod faults;
+mod hostile;
 mod network;
 mod process;
 mod storage;
@@ -34,6 +35,7 @@ use crate::setup::Setup;
 use clock::Clock;
 pub use disk::{Damage, DiskAction};
 use disk::{Disk, LaneName};
+use hostile::Hostility;
 use network::{Network, Report};
 use process::{Host, Process};
 pub use process::{Kind, Status};
@@ -172,6 +174,7 @@ pub struct World {
     diary: Vec<String>,
     /// What nodes have told operators of themselves.
     news: Vec<(NodeId, News)>,
+    hostility: Hostility,
 }
 
 impl World {
@@ -197,6 +200,7 @@ impl World {
             supervised: true,
             diary: Vec::new(),
             news: Vec::new(),
+            hostility: Hostility::default(),
             setup,
         };
         let config = world.setup.config.clone();
@@ -472,23 +476,30 @@ impl World {
         let sent = host.worker.take_outgoing();
         let news = host.worker.take_news();
         let halted = host.worker.halted().cloned();
+        let violations = host.worker.take_violations();
         if host.unchecked >= check_every {
             host.unchecked = 0;
             host.worker.check_invariants();
         }
         let reached = host.worker.shared().cluster.clone();
         self.take_news(node, news);
+        for violation in violations {
+            self.refused(node, violation);
+        }
         for outgoing in sent {
             self.send(outgoing, departure);
         }
         self.ask_disk(node, worker, departure);
-        if reached.index != before {
+        if reached.index != before && !self.hostility.is_inside() {
             self.watch.now = self.now;
             self.watch.state_reached(node, &reached);
             self.check_restarts(&reached);
         }
         if let Some(why) = halted {
             return self.stop(node, why);
+        }
+        if self.hostility.is_inside() {
+            return;
         }
         if self.totals.steps.is_multiple_of(LEASE_CHECK_EVERY) {
             self.check_leases();

@@ -11,6 +11,9 @@ use model::{Epoch, TransactionId};
 
 use crate::{CoordinatorRef, LegId};
 
+/// Most transactions that a search names, and that the victim of a circle is told.
+pub const PATH_MAX: usize = 16;
+
 /// What a transaction holds and does besides a single operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Codec)]
 pub enum Besides {

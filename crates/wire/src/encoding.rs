@@ -19,8 +19,9 @@
 //!
 //! # Guarantees
 //! 1. Messages that never leave a process are neither encoded nor decoded.
-//! 2. A decoded message can be handled without harm to memory or stack. Whether it makes sense is
-//!    for actors to say: peers are trusted to follow the protocol.
+//! 2. A decoded message can be handled without harm to memory or stack. Whether its sender may send
+//!    it is for the receiving host to say (`node::broken_rule`), whether it makes sense for actors
+//!    (`actor::Ctx::refuse`).
 
 pub(crate) mod json;
 pub(crate) mod raft;

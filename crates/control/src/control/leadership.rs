@@ -522,7 +522,7 @@ impl Control {
 
     fn has_caught_up(&self, now: Instant, node: NodeId) -> bool {
         let near = self.view(node).is_some_and(|view| {
-            view.reached.0 + CAUGHT_UP_WITHIN >= self.consensus.applied()
+            view.reached.0.saturating_add(CAUGHT_UP_WITHIN) >= self.consensus.applied()
                 && view.reached >= self.state.members[&node].joined_at
         });
         node == self.node || (near && self.is_heard(now, node))

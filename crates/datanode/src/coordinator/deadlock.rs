@@ -21,6 +21,7 @@ use std::collections::BTreeSet;
 
 use actor::{Ctx, Mutation, probe};
 use model::{Address, ErrorCode, OperationNumber, Refusal, TransactionId};
+use wire::deadlock::PATH_MAX;
 use wire::{
     CoordinatorMessage, DeadlockSearch, LegId, Message, ParticipantMessage, SearchOrigin,
     SearchedTransaction,
@@ -32,8 +33,6 @@ use super::state::{Phase, Record};
 
 /// Longest path of waits that is followed.
 const LENGTH_MAX: u32 = 4_096;
-/// Transactions of a cycle that its victim is told.
-const NAMED_MAX: usize = 16;
 /// Searches that a transaction remembers in one step.
 const SEEN_MAX: usize = 4_096;
 
@@ -162,7 +161,7 @@ impl Coordinator {
             let this = record.as_searched(ctx);
             let mut longer = search.clone();
             longer.length += 1;
-            if longer.path.len() < NAMED_MAX {
+            if longer.path.len() < PATH_MAX {
                 longer.path.push(blocker);
             }
             longer.victim = Some(longer.victim.map_or(this, |other| cheaper(this, other)));

@@ -45,6 +45,11 @@ impl DurableSide {
         if peek || epoch <= self.durable {
             return answer(ctx, client, session, request, Ok(self.durable));
         }
+        let announced = ctx.view().epochs.announced;
+        if announced > Epoch(0) && epoch > announced {
+            let refusal = Refusal::new(ErrorCode::BadRequest, "nothing is committed in that epoch");
+            return answer(ctx, client, session, request, Err(refusal));
+        }
         self.waiting_count += 1;
         self.waiting.insert((epoch, self.waiting_count), (session, client, request));
         if epoch <= self.told {

@@ -67,6 +67,11 @@ impl EpochSide {
         self.report_drained(ctx);
     }
 
+    /// The oldest epoch of a record that is under way.
+    pub(super) fn oldest_unfinished(&self) -> Option<Epoch> {
+        self.unfinished.keys().next().copied()
+    }
+
     /// Snapshots held for sessions.
     pub(super) fn held_count(&self) -> usize {
         self.held.values().map(Vec::len).sum()
@@ -183,6 +188,11 @@ impl Coordinator {
     /// Handles a message of the driver.
     #[expect(clippy::too_many_lines, reason = "an arm for each message")]
     pub(super) fn handle_epoch(&mut self, ctx: &mut Ctx<'_>, from: Address, message: EpochMessage) {
+        if from.node != ctx.node()
+            && let Some(rule) = self.broken_epoch_rule(ctx, &message)
+        {
+            return ctx.refuse(from, rule);
+        }
         match message {
             EpochMessage::Prepare { epoch, retained } => {
                 self.epochs.driver = Some(from);

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use actor::{Ctx, fault_point, probe};
 use model::{
-    Address, ErrorCode, MemberStatus, OperationNumber, PartitionId, Refusal, TransactionId,
+    ActorKind, Address, ErrorCode, MemberStatus, OperationNumber, PartitionId, Refusal,
+    TransactionId,
 };
 use stdx::{Duration, Few};
 use wire::{
@@ -16,6 +17,9 @@ use wire::{
 use super::Coordinator;
 use super::one_phase::takes_commit;
 use super::state::{Batch, IndexChange, Leg, Phase, Progress, Record, number};
+
+/// Requests of a transaction that wait while another is under way.
+const QUEUED_MAX: usize = 4_096;
 
 /// How often an operation is routed anew before its refusal is passed on.
 pub(super) const ROUTES_MAX: u32 = 4;
@@ -40,11 +44,16 @@ impl Coordinator {
             let transaction = id;
             let again =
                 ClientRequest::Execute { transaction, request, operations, commit, lock_wait };
-            record.queued.push_back(again);
-            return;
+            return self.queue(ctx, id, again);
         }
         record.last_active = ctx.now();
         record.lock_wait = lock_wait;
+        if from.actor == ActorKind::Client && changes_entries(ctx, record, &operations) {
+            let detail = "the entries of unique indexes follow from the rows";
+            let refusal = Refusal::new(ErrorCode::BadRequest, detail);
+            return self.abort_with(ctx, id, refusal, Some(request));
+        }
+        let record = self.records.get_mut(&id).expect("admitted");
         if let Err(refusal) = check_batch(ctx, record, &operations) {
             if refusal.code != ErrorCode::OperationLimit || commit {
                 return self.abort_with(ctx, id, refusal, Some(request));
@@ -190,8 +199,8 @@ impl Coordinator {
     pub(super) fn prepared(
         &mut self,
         ctx: &mut Ctx<'_>,
-        id: TransactionId,
-        leg: LegId,
+        from: Address,
+        (id, leg): (TransactionId, LegId),
         results: Few<PreparedOperation>,
     ) {
         self.leave_one_phase(ctx, id);
@@ -212,7 +221,7 @@ impl Coordinator {
             let Some(state) = record.progress_mut(client) else { continue };
             let returned = prepared.returned.take().filter(|_| state.sent < ROUTES_MAX);
             if !number::is_base(prepared.number) {
-                self.index_changed(ctx, id, leg, prepared);
+                self.index_changed(ctx, from, (id, leg), prepared);
             } else if let Some(mut operation) = returned {
                 operation.number = client;
                 reroute.push(*operation);
@@ -349,6 +358,18 @@ impl Coordinator {
         self.next_queued(ctx, id);
     }
 
+    /// Keeps a request that came while another is under way. A client that sends them without end
+    /// has its transaction ended.
+    pub(super) fn queue(&mut self, ctx: &mut Ctx<'_>, id: TransactionId, request: ClientRequest) {
+        let Some(record) = self.records.get_mut(&id) else { return };
+        if record.queued.len() < QUEUED_MAX {
+            return record.queued.push_back(request);
+        }
+        probe!(ctx, "coordinator: more requests of a transaction wait than may");
+        let detail = format!("at most {QUEUED_MAX} requests of a transaction wait");
+        self.abort_with(ctx, id, Refusal::new(ErrorCode::BadRequest, detail), None);
+    }
+
     /// Takes up a request that came while another was under way.
     fn next_queued(&mut self, ctx: &mut Ctx<'_>, id: TransactionId) {
         let Some(record) = self.records.get_mut(&id) else { return };
@@ -387,7 +408,7 @@ impl Coordinator {
         let record = self.records.get_mut(&id).expect("admitted");
         if record.batch.is_some() {
             let again = ClientRequest::RollbackTo { transaction: id, request, after };
-            return record.queued.push_back(again);
+            return self.queue(ctx, id, again);
         }
         if after > record.last_number {
             let refusal = Refusal::new(ErrorCode::BadRequest, "no such savepoint");
@@ -532,6 +553,20 @@ fn send_rollback(ctx: &mut Ctx<'_>, record: &Record, leg: LegId, scope: Rollback
         attempt,
     };
     ctx.send(chain[0], Message::Participant(message));
+}
+
+/// Whether operations change a hidden table of a unique index, which the coordinator keeps.
+fn changes_entries(ctx: &Ctx<'_>, record: &Record, operations: &[Operation]) -> bool {
+    let tables = &ctx.cluster().tables;
+    let is_new = |operation: &&Operation| {
+        operation.kind.is_write() && !record.written.contains(&operation.partition.table)
+    };
+    operations.iter().filter(is_new).any(|operation| {
+        let hidden = tables.get(&operation.partition.table);
+        let base = hidden.and_then(|hidden| tables.get(&hidden.hidden_behind?));
+        let of = |index: &model::UniqueIndexDef| index.table == operation.partition.table;
+        base.is_some_and(|base| base.unique_indexes.iter().any(of))
+    })
 }
 
 /// What every batch must keep to.

@@ -23,7 +23,7 @@ impl Coordinator {
         let Some(record) = self.open_record(ctx, from, id, request) else { return };
         if record.batch.is_some() {
             let again = ClientRequest::Commit { transaction: id, request };
-            return record.queued.push_back(again);
+            return self.queue(ctx, id, again);
         }
         record.batch = Some(Batch::End { request, results: vec![] });
         self.decide(ctx, id);

@@ -281,6 +281,13 @@ impl Record {
         Some(&mut progress[at])
     }
 
+    /// The partition of an operation of the batch under way.
+    pub(super) fn partition_of(&self, number: OperationNumber) -> Option<PartitionId> {
+        let Some(Batch::Execute { progress, .. }) = &self.batch else { return None };
+        let at = progress.binary_search_by_key(&number, |known| known.number).ok()?;
+        Some(progress[at].partition)
+    }
+
     /// Why an operation of the batch under way before this one is to be undone, if one is.
     pub(super) fn earlier_failure(&self, number: OperationNumber) -> Option<Refusal> {
         let Some(Batch::Execute { progress, .. }) = &self.batch else { return None };

@@ -96,6 +96,18 @@ impl Found {
     }
 }
 
+impl Takeovers {
+    /// Whether a transaction was reported of another life than this one, and its end if it is known
+    /// from a report of this life.
+    pub(super) fn found(&self, life: Life, id: TransactionId) -> (bool, Option<Epoch>) {
+        let mut others = self.running.iter().filter(|(other, _)| **other != life);
+        let elsewhere = others.any(|(_, running)| running.found.contains_key(&id));
+        let running = self.running.get(&life);
+        let end = running.and_then(|running| running.found.get(&id)?.commit);
+        (elsewhere, end)
+    }
+}
+
 impl Coordinator {
     /// Starts, continues or drops takeovers as the cluster state demands.
     pub(super) fn takeovers_changed(&mut self, ctx: &mut Ctx<'_>) {

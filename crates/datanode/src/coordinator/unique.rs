@@ -10,8 +10,8 @@ use std::collections::BTreeSet;
 use actor::{Ctx, Mutation, probe};
 use model::cluster::TableChange;
 use model::{
-    ClusterState, ColumnId, ErrorCode, IndexState, OperationNumber, PartitionId, Refusal, Row,
-    Table, TableId, TransactionId, UniqueIndexDef, Value,
+    Address, ClusterState, ColumnId, ErrorCode, IndexState, OperationNumber, PartitionId, Refusal,
+    Row, Table, TableId, TransactionId, UniqueIndexDef, Value,
 };
 use wire::{LegId, Operation, OperationKind, PreparedOperation, UniqueImages};
 
@@ -83,8 +83,8 @@ impl Coordinator {
     pub(super) fn index_changed(
         &mut self,
         ctx: &mut Ctx<'_>,
-        id: TransactionId,
-        leg: LegId,
+        from: Address,
+        (id, leg): (TransactionId, LegId),
         prepared: PreparedOperation,
     ) {
         let PreparedOperation { number: internal, result, returned, .. } = prepared;
@@ -102,10 +102,9 @@ impl Coordinator {
             }
             ErrorCode::RowNotFound => {
                 // An earlier operation of the batch was to make the entry, and was refused.
-                let failure = record.earlier_failure(client);
-                let refusal = failure.unwrap_or_else(|| {
-                    panic!("{id}: index {} lost an entry", change.index_name);
-                });
+                let Some(refusal) = record.earlier_failure(client) else {
+                    return ctx.refuse(from, "an index has the entries of all rows");
+                };
                 probe!(ctx, "coordinator: entry of a refused operation of the batch");
                 let state = record.progress_mut(client).expect("looked up above");
                 state.failure = Some(refusal);

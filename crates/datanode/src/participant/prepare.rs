@@ -124,6 +124,9 @@ impl Participant {
                 continue;
             }
             let handle = *leg.get_or_insert_with(|| self.leg_for(ctx, name, chain, coordinator));
+            if handle.is_some_and(|handle| self.waits.has(handle, u64::from(number.0))) {
+                return ctx.refuse(from, "an operation is sent again while it waits");
+            }
             match handle {
                 Some(handle) => self.run_operation(ctx, handle, operation, terms, Run::First),
                 None => {

@@ -4,7 +4,7 @@
 //! staged row is taken at once, so that a promoted backup already holds it.
 
 use actor::{Ctx, Tally, fault_point, probe};
-use model::{ClusterState, Epoch, ErrorCode, PartitionId, Refusal, RowId, TransactionId};
+use model::{Address, ClusterState, Epoch, ErrorCode, PartitionId, Refusal, RowId, TransactionId};
 use stdx::Few;
 use store::lock_table::{LockAnswer, LockKey, LockOwner, Mode as LockMode};
 use wire::{
@@ -13,9 +13,13 @@ use wire::{
 };
 
 use super::Participant;
+use super::distrust::SLOT_BYTES;
 use super::finish::CommitOrder;
 use super::leg::{LegHandle, Status};
 use super::prepare::send_prepared;
+
+/// New slots of a change that are not counted apart: a row is counted with its slot.
+const SLOTS_AT_ONCE: u32 = 4_096;
 
 /// What the last replica of a chain does when it has staged changes.
 pub(super) enum Then {
@@ -30,11 +34,10 @@ impl Participant {
     pub(super) fn replicate(
         &mut self,
         ctx: &mut Ctx<'_>,
+        from: Address,
         name: (TransactionId, LegId),
         coordinator: CoordinatorRef,
-        chain: Chain,
-        writes: Few<StagedWrite>,
-        then: Then,
+        (chain, writes, then): (Chain, Few<StagedWrite>, Then),
     ) {
         let position = chain.iter().position(|address| *address == ctx.me());
         let position = position.expect("changes are sent to the replicas of their chain");
@@ -69,7 +72,9 @@ impl Participant {
         // The last one needs them no more.
         let passed_on = if position + 1 < chain.len() { writes.clone() } else { Few::new() };
         for write in writes {
-            self.stage_at_backup(ctx, handle, write);
+            if !self.stage_at_backup(ctx, handle, write) {
+                return ctx.refuse(from, "a slot keeps its key as long as a transaction has it");
+            }
         }
         fault_point!(ctx, "participant: staged at a backup");
         let leg = self.legs.leg_mut(handle);
@@ -127,8 +132,13 @@ impl Participant {
     fn room_for(&mut self, ctx: &Ctx<'_>, writes: &[StagedWrite]) -> bool {
         let mut needed = 0;
         for write in writes {
-            let Some(after) = &write.after else { continue };
             let Some(replica) = self.replicas.get(&write.partition) else { continue };
+            // Slots up to the one that the primary has picked come with it.
+            let slots = write.row_id.0.saturating_sub(replica.partition.slot_count());
+            if slots > SLOTS_AT_ONCE {
+                needed += u64::from(slots) * SLOT_BYTES;
+            }
+            let Some(after) = &write.after else { continue };
             let before = replica.partition.row(write.row_id).map_or(0, <[u8]>::len);
             if after.0.len() > before {
                 needed += after.0.len() as u64;
@@ -137,13 +147,23 @@ impl Participant {
         needed == 0 || self.has_room(ctx, needed)
     }
 
-    fn stage_at_backup(&mut self, ctx: &mut Ctx<'_>, handle: LegHandle, write: StagedWrite) {
+    /// Stages a change. False, and it is not, if the leg has another key in its slot.
+    fn stage_at_backup(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        handle: LegHandle,
+        write: StagedWrite,
+    ) -> bool {
         let StagedWrite { number, partition, row_id, key, after, fresh } = write;
         let Some(replica) = self.replicas.get_mut(&partition) else {
             probe!(ctx, "participant: change of a dropped table");
-            return;
+            return true;
         };
         let hash = key.local_hash();
+        let touched = self.legs.leg(handle).rows.at((partition, row_id));
+        if touched.is_some_and(|row| row.hash != hash) {
+            return false;
+        }
         let (owner, lock) = (LockOwner(handle.0), LockKey(hash));
         let slot_is_free = replica.claims.get(&row_id).is_none_or(|other| *other == handle);
         if !slot_is_free || !replica.locks.try_request(lock, owner, LockMode::Exclusive) {
@@ -164,6 +184,7 @@ impl Participant {
             leg.locks_in(partition);
             leg.stage((partition, row_id), (&key, hash), (fresh, reserved), (number, after));
         });
+        true
     }
 
     /// Whether the replicas of `chain` still are replicas of the partition, in that order and with

@@ -71,7 +71,9 @@ impl Participant {
                 if self.legs.change(handle, |leg| leg.undo_only(number)) {
                     return self.rolled_back(ctx, handle, order);
                 }
-                assert!(primary, "{transaction}: replicas disagree about a rollback");
+                if !primary {
+                    return ctx.refuse(from, "replicas agree about a rollback");
+                }
                 probe!(ctx, "participant: single operation not undone");
                 let coordinator = self.legs.leg(handle).coordinator.address;
                 answer(ctx, coordinator, &order, true);

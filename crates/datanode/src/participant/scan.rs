@@ -189,7 +189,14 @@ impl Participant {
     /// A message about scans.
     pub(super) fn handle_scan(&mut self, ctx: &mut Ctx<'_>, from: Address, message: ScanMessage) {
         match message {
-            ScanMessage::Open(request) => self.open_scan(ctx, request),
+            ScanMessage::Open(request) => {
+                if from.node != ctx.node()
+                    && let Some(rule) = self.broken_scan_rule(ctx, from, &request)
+                {
+                    return ctx.refuse(from, rule);
+                }
+                self.open_scan(ctx, request);
+            }
             ScanMessage::Next { scan, partition } => self.next_batch(ctx, from, (scan, partition)),
             ScanMessage::Close { scan, partition } => self.close_scan(ctx, (scan, partition)),
             ScanMessage::Batch(batch) => {

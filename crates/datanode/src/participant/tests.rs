@@ -3,6 +3,7 @@
 
 mod copies;
 mod disk;
+mod distrust;
 mod doubt;
 mod ending;
 mod keys;
@@ -226,6 +227,7 @@ impl World {
         let Some(Node { participant, shared }) = self.nodes.get_mut(&node) else { return };
         f(participant, &mut Ctx::new(shared, ActorKind::Participant));
         participant.check_invariants(shared);
+        assert_eq!(shared.violations, [], "messages keep the rules");
         for envelope in shared.outbox.drain(..) {
             if envelope.to.actor == ActorKind::Participant {
                 let link = (envelope.from, envelope.to);

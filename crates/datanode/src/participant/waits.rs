@@ -118,6 +118,11 @@ impl Waits {
         assert!(earlier.is_none(), "ticket {ticket} waits twice");
     }
 
+    /// Whether a wait of the leg has this ticket.
+    pub(super) fn has(&self, handle: LegHandle, ticket: u64) -> bool {
+        self.records.contains_key(&(handle, ticket))
+    }
+
     /// Takes a wait out.
     pub(super) fn remove(&mut self, handle: LegHandle, ticket: u64) -> Option<Wait> {
         let wait = self.records.remove(&(handle, ticket))?;

@@ -3,12 +3,16 @@
 use std::collections::VecDeque;
 
 use model::{ActorKind, ControlIndex, Incarnation, NodeId};
-use wire::{
-    Class, ControlMessage, Envelope, InspectMessage, Message, ParticipantMessage, ScanMessage,
-};
+use wire::{Class, ControlMessage, Envelope, EpochMessage, InspectMessage, Message, ScanMessage};
+
+use super::sender;
 
 /// Messages that go before a step of long work, at most: long work goes on, however many come.
 const PASSED_MAX: u32 = 64;
+
+/// Messages that are held before one of a client is refused that would have to be held too. A
+/// client learns of states from data nodes, so a worker is not behind it for long.
+const HELD_MAX: usize = 65_536;
 
 /// The waiting messages of a worker.
 #[derive(Debug, Default)]
@@ -84,8 +88,31 @@ impl Inbox {
         first.pop_front().or_else(|| second.pop_front())
     }
 
+    /// Keeps a message until the worker has reached its sender's state.
     pub(super) fn hold(&mut self, waiting: Waiting) {
         self.held.push_back(waiting);
+    }
+
+    /// Whether so many messages are held that a client may be the reason.
+    pub(super) fn holds_many(&self) -> bool {
+        self.held.len() >= HELD_MAX
+    }
+
+    /// Forgets all that a life has sent.
+    pub(super) fn forget(&mut self, node: NodeId, incarnation: Incarnation) {
+        let keep = |Waiting { envelope, .. }: &Waiting| {
+            let local = matches!(*envelope.message, Message::LinkDown { .. });
+            local || envelope.from.node != node || envelope.incarnation != incarnation
+        };
+        for queue in [
+            &mut self.control,
+            &mut self.operations,
+            &mut self.queries,
+            &mut self.background,
+            &mut self.held,
+        ] {
+            queue.retain(keep);
+        }
     }
 
     /// Puts messages back that need wait no longer, where they would stand had they never been
@@ -139,42 +166,19 @@ impl Inbox {
     }
 }
 
-/// Whether a client may send this to a data node.
-pub(super) fn is_request(message: &Message) -> bool {
-    match message {
-        Message::Request(_) | Message::Participant(ParticipantMessage::Read(_)) => true,
-        Message::Scan(scan) => !matches!(scan, ScanMessage::Batch(_)),
-        Message::Inspect(message) => matches!(**message, InspectMessage::Ask { .. }),
-        Message::Control(message) => {
-            matches!(
-                **message,
-                ControlMessage::Follow { .. }
-                    | ControlMessage::NextPiece { .. }
-                    | ControlMessage::Schema { .. }
-            )
-        }
-        _ => false,
-    }
-}
-
-/// Whether a process that only uses the cluster may send this to one of its nodes: a request, or
-/// what it was asked.
-pub fn may_come_from_client(envelope: &Envelope) -> bool {
-    let answers = |message: &Message| match message {
-        Message::Inspect(message) => matches!(**message, InspectMessage::Answer { .. }),
-        _ => false,
-    };
-    let told = envelope.to.actor == ActorKind::Client && answers(&envelope.message);
-    envelope.from.actor == ActorKind::Client && (told || is_request(&envelope.message))
-}
-
 /// Whether actors of this kind take such messages.
 pub(super) fn fits(to: ActorKind, message: &Message) -> bool {
     match to {
         ActorKind::Control => matches!(message, Message::Control(_)),
-        ActorKind::Epochs => matches!(message, Message::Epoch(_)),
+        ActorKind::Epochs => {
+            matches!(message, Message::Epoch(message) if !sender::is_of_driver(message))
+        }
         ActorKind::Coordinator => match message {
-            Message::Request(_) | Message::Coordinator(_) | Message::Epoch(_) => true,
+            Message::Request(_) | Message::Coordinator(_) => true,
+            // Its own participant says `Noted`.
+            Message::Epoch(message) => {
+                sender::is_of_driver(message) || matches!(message, EpochMessage::Noted { .. })
+            }
             Message::Inspect(message) => matches!(**message, InspectMessage::Ask { .. }),
             _ => false,
         },
@@ -219,45 +223,6 @@ mod tests {
             to: address,
             reached: ControlIndex(reached),
             message: Box::new(Message::Continue(Continue::Scans)),
-        }
-    }
-
-    #[test]
-    fn clients_answer_what_clients_asked_and_nobody_else() {
-        let of = |actor, node| Address { node: NodeId(node), worker: WorkerId(0), actor };
-        let session = model::SessionId { node: NodeId(49), incarnation: Incarnation(1), number: 0 };
-        let answer = |from, to| Envelope {
-            from: of(from, 51),
-            incarnation: Incarnation(1),
-            to: of(to, 49),
-            reached: ControlIndex(1),
-            message: Box::new(Message::Inspect(Box::new(InspectMessage::Answer {
-                session,
-                request: 1,
-                rows: Vec::new(),
-            }))),
-        };
-        assert!(may_come_from_client(&answer(ActorKind::Client, ActorKind::Client)));
-        assert!(!may_come_from_client(&answer(ActorKind::Client, ActorKind::Participant)));
-        assert!(!may_come_from_client(&answer(ActorKind::Participant, ActorKind::Client)));
-    }
-
-    #[test]
-    fn clients_ask_for_the_pieces_of_a_state() {
-        let of = |actor, node| Address { node: NodeId(node), worker: WorkerId(0), actor };
-        let of_state = wire::KnownState { cluster: model::ClusterId(1), index: ControlIndex(7) };
-        for message in [
-            ControlMessage::Follow { known: Some(of_state) },
-            ControlMessage::NextPiece { of: of_state, number: 1 },
-        ] {
-            let envelope = Envelope {
-                from: of(ActorKind::Client, 51),
-                incarnation: Incarnation(1),
-                to: of(ActorKind::Control, 1),
-                reached: ControlIndex(0),
-                message: Box::new(Message::Control(Box::new(message))),
-            };
-            assert!(may_come_from_client(&envelope), "{}", envelope.message.name());
         }
     }
 

@@ -172,6 +172,50 @@ fn a_lost_link_takes_along_what_came_over_it_and_what_answers_it() {
     assert_eq!(sent[0].envelope.to, coordinator(1));
 }
 
+/// An application that refuses whatever it is sent.
+struct Refuser(Rc<RefCell<u32>>);
+
+impl Actor for Refuser {
+    fn handle(&mut self, ctx: &mut Ctx<'_>, from: Address, message: Message) {
+        if !matches!(message, Message::LinkDown { .. }) {
+            *self.0.borrow_mut() += 1;
+            ctx.refuse(from, "nothing is welcome");
+        }
+    }
+
+    fn timeout(&mut self, _: &mut Ctx<'_>, _: Timer) {}
+
+    fn cluster_changed(&mut self, _: &mut Ctx<'_>, _: &ClusterState) {}
+}
+
+#[test]
+fn nothing_is_handled_of_a_life_that_broke_a_rule_before_its_link_is_down() {
+    let handled = Rc::default();
+    let (mut worker, _) = client();
+    worker.actors.client = Some(Box::new(Refuser(Rc::clone(&handled))));
+    for (node, life) in [(1, 1), (1, 1), (2, 1)] {
+        worker.deliver(envelope(node, life, 0, reply()));
+    }
+    run(&mut worker);
+    assert_eq!(handled.replace(0), 2, "one of each");
+    let broken = |node, incarnation| Violation {
+        node: NodeId(node),
+        incarnation: Incarnation(incarnation),
+        message: "ReadReply",
+        rule: "nothing is welcome",
+    };
+    assert_eq!(worker.take_violations(), [broken(1, 1), broken(2, 1)]);
+    worker.deliver(envelope(1, 1, 0, reply()));
+    worker.deliver(envelope(1, 2, 0, reply()));
+    run(&mut worker);
+    assert_eq!(handled.replace(0), 1, "another life has broken none");
+    assert_eq!(worker.take_violations(), [broken(1, 2)]);
+    worker.deliver(envelope(1, 1, 0, down(1, 1)));
+    worker.deliver(envelope(1, 1, 0, reply()));
+    run(&mut worker);
+    assert_eq!(handled.replace(0), 1, "over another link");
+}
+
 #[test]
 fn what_is_sent_to_a_member_is_for_its_life() {
     let (mut worker, heard) = client();
@@ -341,7 +385,8 @@ fn silent(node: u16, life: u64) -> Message {
 #[test]
 fn key_operations_of_clients_make_steps_short() {
     let read = |snapshot| {
-        let (session, request) = (SessionId::default(), 1);
+        let (node, incarnation) = (NodeId(2), Incarnation(2));
+        let (session, request) = (SessionId { node, incarnation, number: 1 }, 1);
         let read = wire::ReadRequest { session, request, snapshot, reads: vec![] };
         Message::Participant(ParticipantMessage::Read(Box::new(read)))
     };

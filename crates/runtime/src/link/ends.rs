@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use actor::{Figures, Metric};
 use model::{ActorKind, Incarnation, NodeId};
-use node::{Outgoing, may_come_from_client};
+use node::{Outgoing, Sender, Violation, broken_rule};
 use stdx::{Duration, Instant};
 use wire::Envelope;
 
@@ -71,8 +71,10 @@ struct End {
     gone: u64,
     parked: VecDeque<Outgoing>,
     parked_until: Option<Instant>,
-    /// How often there was a link, and what has passed over those that are gone.
+    /// How often there was a link, how often it was closed because of what came over it, and what
+    /// has passed over those that are gone.
     made: u64,
+    violations: u64,
     traffic: Traffic,
 }
 
@@ -84,6 +86,31 @@ struct Up {
     control: Option<usize>,
 }
 
+impl End {
+    fn new((role, send_buffer): (Role, usize)) -> Self {
+        Self {
+            role,
+            send_buffer,
+            up: None,
+            gone: 0,
+            parked: VecDeque::new(),
+            parked_until: None,
+            made: 0,
+            violations: 0,
+            traffic: Traffic::default(),
+        }
+    }
+
+    /// What the process at the other end is.
+    fn sender(&self) -> Sender {
+        match self.role {
+            Role::Data => Sender::Data,
+            Role::Management => Sender::Management,
+            Role::Client => Sender::Client,
+        }
+    }
+}
+
 impl LinkEnds {
     pub(crate) fn new(
         (own, workers): (NodeId, u8),
@@ -93,11 +120,6 @@ impl LinkEnds {
         (keeper, send_buffers): (Arc<KeeperHandle>, Arc<SendBuffers>),
         tokens_from: u64,
     ) -> Self {
-        let end = |(node, (role, send_buffer))| {
-            let parked = VecDeque::new();
-            let (up, parked_until, traffic) = (None, None, Traffic::default());
-            (node, End { role, send_buffer, up, gone: 0, parked, parked_until, made: 0, traffic })
-        };
         Self {
             own,
             workers,
@@ -106,7 +128,7 @@ impl LinkEnds {
             keeper,
             send_buffers,
             tokens_from,
-            ends: peers.map(end).collect(),
+            ends: peers.map(|(node, peer)| (node, End::new(peer))).collect(),
             sockets: Vec::new(),
             dirty: Vec::new(),
             buffer: vec![0; READ_MAX],
@@ -327,6 +349,7 @@ impl LinkEnds {
                 figures.add(Metric::LinkUp, &[&peer], end.up.is_some().into());
                 figures.add(Metric::LinksMade, &[&peer], end.made);
             }
+            figures.add(Metric::LinkViolations, &[&peer], end.violations);
             figures.add(Metric::LinkReceived, &[&peer], traffic.bytes_received);
             figures.add(Metric::LinkSent, &[&peer], traffic.bytes_sent);
             figures.add(Metric::LinkFramesReceived, &[&peer], traffic.frames_received);
@@ -363,15 +386,30 @@ impl LinkEnds {
             self.dirty.push(at);
         }
         let (node, generation) = (socket.node, socket.generation);
-        let client = self.ends.get(&node).is_some_and(|end| end.role == Role::Client);
-        for envelope in self.messages.drain(..) {
-            // Others may say anything: they are the cluster.
-            if !client || may_come_from_client(&envelope) {
+        let mut outcome = outcome;
+        if let Some(end) = self.ends.get(&node) {
+            for envelope in self.messages.drain(..) {
+                if let Some(rule) = broken_rule(end.sender(), &envelope) {
+                    let message = envelope.message.name();
+                    outcome = Err(Broken::Violation { message, rule });
+                    break;
+                }
                 arrivals.push(Arrival { envelope, generation });
             }
         }
+        self.messages.clear();
         if let Err(why) = outcome {
             self.drop_connection(at, why);
+        }
+    }
+
+    /// A worker has refused what came from a life of a peer: closes the link to it.
+    pub(crate) fn refuse(&mut self, violation: Violation) {
+        let Violation { node, incarnation, message, rule } = violation;
+        let Some(end) = self.ends.get(&node) else { return };
+        let Some(up) = end.up.as_ref().filter(|up| up.incarnation == incarnation) else { return };
+        if let Some(at) = up.data.or(up.control) {
+            self.lose(at, Broken::Violation { message, rule });
         }
     }
 
@@ -409,7 +447,7 @@ impl LinkEnds {
     /// A connection is of no use any more: the link may go on over another one, unless what came
     /// was wrong.
     fn drop_connection(&mut self, at: usize, why: Broken) {
-        if why == Broken::Corrupt {
+        if matches!(why, Broken::Corrupt | Broken::Violation { .. }) {
             return self.lose(at, why);
         }
         let Some(socket) = &mut self.sockets[at] else { return };
@@ -427,6 +465,9 @@ impl LinkEnds {
             socket.give_up();
             let (node, generation) = (socket.node, socket.generation);
             self.keeper.tell(self.thread, Notice::Broken { node, generation, why });
+            if let (Broken::Violation { .. }, Some(end)) = (why, self.ends.get_mut(&node)) {
+                end.violations += 1;
+            }
         }
     }
 

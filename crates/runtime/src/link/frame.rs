@@ -134,6 +134,9 @@ pub(super) fn take(
     Ok(taken)
 }
 
+/// What is said of a frame that came as it was sent and holds something else than messages.
+const NO_MESSAGE: Broken = Broken::Violation { message: "frame", rule: "it holds no message" };
+
 fn take_messages(
     body: &[u8],
     protocol: u16,
@@ -142,7 +145,8 @@ fn take_messages(
 ) -> Result<(), Broken> {
     let mut reader = Reader::new(protocol, body);
     while reader.remaining() > 0 {
-        messages.push(Envelope::decode(&mut reader, link).map_err(|_| Broken::Corrupt)?);
+        // The checksum has said that these bytes are what was sent.
+        messages.push(Envelope::decode(&mut reader, link).map_err(|_| NO_MESSAGE)?);
     }
     Ok(())
 }

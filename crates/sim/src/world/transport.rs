@@ -4,12 +4,12 @@ use std::hash::Hash;
 
 use actor::Mutation;
 use model::{Incarnation, NodeId, WorkerId};
-use node::{Outgoing, may_come_from_client};
+use node::{Outgoing, Violation, broken_rule};
 use stdx::{Duration, Instant};
 use wire::{Envelope, Message};
 
 use super::network::{Network, Report};
-use super::process::{Kind, Status};
+use super::process::Status;
 use super::{Event, World};
 
 /// A message on the wire.
@@ -34,11 +34,12 @@ impl World {
             let flight = Flight { outgoing, generation: 0, incarnation };
             return self.plan(at, Event::Arrive(Box::new(flight)));
         }
-        if self.process(from.node).kind == Kind::Client {
-            // The real host of the receiver drops anything else without a word.
-            let welcome = may_come_from_client(&outgoing.envelope);
-            assert!(welcome, "{from} sends {} to {to}", outgoing.envelope.message.name());
+        if let Some(rule) = broken_rule(self.sender(from.node), &outgoing.envelope) {
+            let message = outgoing.envelope.message.name();
+            let violation = Violation { node: from.node, incarnation, message, rule };
+            return self.refused(to.node, violation);
         }
+        self.hostility.sent(&outgoing.envelope);
         let (key, side) = Network::key(from.node, to.node);
         let target = self.process(to.node);
         let (status, life) = (target.status.clone(), target.incarnation);
@@ -129,7 +130,7 @@ impl World {
     }
 
     /// Puts a message into its worker's inbox.
-    fn hand_over(&mut self, outgoing: Outgoing) {
+    pub(super) fn hand_over(&mut self, outgoing: Outgoing) {
         let Outgoing { envelope, life } = outgoing;
         let (now, to, from) = (self.now, envelope.to, envelope.from);
         let process = self.process_mut(to.node);

@@ -1,4 +1,4 @@
-//! A thread's ends of links whose peers take nothing.
+//! A thread's ends of links: peers that take nothing, peers that send what they may not.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -23,9 +23,13 @@ struct Ends {
 
 impl Ends {
     fn new(peers: u16, limits: LinkLimits) -> Self {
+        Self::of(Role::Data, peers, limits)
+    }
+
+    fn of(role: Role, peers: u16, limits: LinkLimits) -> Self {
         let keeper = Arc::new(KeeperHandle::new().unwrap());
         let shared = (keeper.clone(), Arc::new(SendBuffers::new(limits.send_buffers)));
-        let others = (2..2 + peers).map(|node| (NodeId(node), (Role::Data, limits.send_buffer)));
+        let others = (2..2 + peers).map(|node| (NodeId(node), (role, limits.send_buffer)));
         let mut ends = LinkEnds::new((NodeId(1), 1), 0, others, limits, shared, 0);
         let (poller, mut peers) = (Poller::new().unwrap(), Vec::new());
         for node in ends.ends.keys().copied().collect::<Vec<_>>() {
@@ -63,6 +67,40 @@ impl Ends {
             other => panic!("{other:?}"),
         };
         self.keeper.take_notices().into_iter().map(lost).collect()
+    }
+}
+
+#[test]
+fn who_sends_what_its_role_may_not_send_loses_its_link() {
+    for (role, refused) in [(Role::Data, false), (Role::Management, true), (Role::Client, true)] {
+        let mut ends = Ends::of(role, 1, LinkLimits::default());
+        let buffers = Arc::new(SendBuffers::new(usize::MAX));
+        let (to, link) = (ends.peers.remove(0), (1, wire::PROTOCOL_VERSION));
+        to.set_nonblocking(true).unwrap();
+        let whose = (NodeId(1), Incarnation(1), 1);
+        let waiting = SendBuffers::waiting(&buffers);
+        let mut peer = LinkSocket::new(OwnedFd::from(to).into(), whose, link, waiting, NOW);
+        let address = |node, actor| Address { node: NodeId(node), worker: WorkerId(0), actor };
+        let message =
+            EpochMessage::Drained { through: model::Epoch(1), committed: model::Epoch(1) };
+        assert!(peer.push(&Envelope {
+            from: address(2, ActorKind::Coordinator),
+            incarnation: Incarnation(7),
+            to: address(1, ActorKind::Epochs),
+            reached: ControlIndex(1),
+            message: Box::new(Message::Epoch(message)),
+        }));
+        peer.flush(NOW).unwrap();
+        let (ready, mut arrivals) = (Ready { token: 0, write: false, hung_up: false }, Vec::new());
+        ends.ends.ready(&ends.poller, ready, NOW, &mut arrivals);
+        assert_eq!(arrivals.is_empty(), refused, "{role:?}");
+        let notices = ends.keeper.take_notices();
+        let closed = notices.iter().any(|notice| match notice {
+            Notice::Broken { why, .. } => matches!(why, Broken::Violation { .. }),
+            _ => false,
+        });
+        assert_eq!(closed, refused, "{role:?}: {notices:?}");
+        assert_eq!(ends.ends.ends[&NodeId(2)].violations, u64::from(refused), "{role:?}");
     }
 }
 

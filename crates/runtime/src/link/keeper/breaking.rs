@@ -23,7 +23,10 @@ impl Keeper {
         let now = self.clock.now();
         let Some(peer) = self.peers.get_mut(&node) else { return };
         let Some(link) = peer.link().filter(|link| link.generation == generation) else { return };
-        let for_good = matches!(why, Broken::Silent | Broken::Corrupt | Broken::Overfull);
+        let for_good = matches!(
+            why,
+            Broken::Silent | Broken::Corrupt | Broken::Overfull | Broken::Violation { .. }
+        );
         // A system resets the connections of a process that ends without having read all. Nobody
         // comes between processes of one host; on a network, another connection may prove more.
         let same_host = link.transport == "Unix";
