@@ -18,7 +18,7 @@ use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use actor::Transport;
+use actor::{Figures, Metric, Transport};
 use sql_expression::SqlError;
 use sql_parser::ast::Statement;
 use stdx::Duration;
@@ -269,4 +269,12 @@ pub(crate) fn status(session: &Session) -> Vec<(&'static str, String)> {
         ("Audit_log_events_written", written.to_string()),
         ("Audit_log_total_size", total_size.to_string()),
     ]
+}
+
+/// Adds what has become of events.
+pub(crate) fn tell(auditor: Option<&Auditor>, figures: &mut Figures) {
+    let Some(auditor) = auditor else { return };
+    let AuditFigures { written, lost, .. } = auditor.log.figures();
+    figures.add(Metric::SqlAuditEvents, &["written"], written);
+    figures.add(Metric::SqlAuditEvents, &["lost"], lost);
 }

@@ -30,6 +30,7 @@ use wire::Message;
 
 use crate::account::first;
 use crate::admission::Admission;
+use crate::audit;
 use crate::connection::{self, Greeting};
 use crate::directory::Directory;
 use crate::kernel::{Desk, Exchange, Interrupt, Kernel, Passed, Ticket};
@@ -702,6 +703,7 @@ impl Actor for SqlNode {
         if worker.worker == WorkerId(0) {
             tell_registry(&self.runner.shared.directory.lock(), figures);
             tell_memory(self.runner.shared.directory.memory(), figures);
+            audit::tell(self.runner.shared.audit.as_ref(), figures);
         }
     }
 

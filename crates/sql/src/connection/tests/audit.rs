@@ -214,3 +214,16 @@ fn so_many_connections_as_an_account_may_have() {
     let mut client = root(&world);
     assert!(client.query("SELECT 'there'").contains("there"));
 }
+
+#[test]
+fn lost_events_are_a_metric() {
+    let auditor = crate::audit::Auditor::new(Arc::new(Log::default()));
+    let mut figures = actor::Figures::default();
+    crate::audit::tell(Some(&auditor), &mut figures);
+    let told: Vec<(String, String, u64)> = figures.rows();
+    let of = |labels: &str, number| ("nines_sql_audit_events".into(), labels.into(), number);
+    assert_eq!(told, [of("written", 7), of("lost", 2)]);
+    let mut none = actor::Figures::default();
+    crate::audit::tell(None, &mut none);
+    assert_eq!(none.rows(), []);
+}
