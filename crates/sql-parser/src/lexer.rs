@@ -144,8 +144,8 @@ pub(crate) struct Lexer<'a> {
     sql: &'a [u8],
     at: usize,
     mode: SqlMode,
-    /// Inside `/*!`: `*/` is to be skipped.
-    versioned: bool,
+    /// Inside so many `/*!`: as many `*/` are to be skipped.
+    versioned: u32,
     /// The last token can stand before a dot, and ended here: what follows a dot here is a name.
     name_end: usize,
     /// The last token was such a dot.
@@ -192,7 +192,7 @@ pub(crate) fn is_digit(byte: u8) -> bool {
 
 impl<'a> Lexer<'a> {
     pub(crate) fn new(sql: &'a [u8], at: usize, mode: SqlMode) -> Self {
-        Self { sql, at, mode, versioned: false, name_end: NOWHERE, after_dot: false }
+        Self { sql, at, mode, versioned: 0, name_end: NOWHERE, after_dot: false }
     }
 
     /// The next token. At the end of the text it is [`Kind::End`], again and again.
@@ -268,8 +268,8 @@ impl<'a> Lexer<'a> {
                     true => true,
                     false => return false,
                 },
-                b'*' if self.versioned && self.peek(1) == b'/' => {
-                    self.versioned = false;
+                b'*' if self.versioned > 0 && self.peek(1) == b'/' => {
+                    self.versioned -= 1;
                     self.at += 2;
                     true
                 }
@@ -295,7 +295,8 @@ impl<'a> Lexer<'a> {
         true
     }
 
-    /// At `/*`. A comment for a version that we have only loses its marks.
+    /// At `/*`. A comment for a version that we have only loses its marks. Inside may be others for
+    /// a version: `mysqldump --system=users` of MariaDB writes roles so.
     fn skip_comment(&mut self) -> bool {
         if self.peek(2) == b'!' {
             let digits = self.sql[self.at + 3..].iter().take(6).take_while(|b| is_digit(**b));
@@ -310,12 +311,13 @@ impl<'a> Lexer<'a> {
             };
             if version <= VERSION {
                 self.at += 3 + if count >= 5 { count } else { 0 };
-                self.versioned = true;
+                self.versioned += 1;
                 return true;
             }
         }
-        // A skipped `/*!` may hold plain comments.
+        // A skipped `/*!` may hold plain comments, one for MariaDB alone others for a version.
         let nests = self.peek(2) == b'!';
+        let of_mariadb = self.peek(2) == b'M' && self.peek(3) == b'!';
         let mut at = self.at + 2;
         let mut depth = 1;
         while at + 1 < self.sql.len() {
@@ -328,7 +330,10 @@ impl<'a> Lexer<'a> {
                         return true;
                     }
                 }
-                (b'/', b'*') if nests && depth == 1 => {
+                (b'/', b'*')
+                    if depth == 1
+                        && (nests || of_mariadb && self.sql.get(at + 2) == Some(&b'!')) =>
+                {
                     at += 2;
                     depth += 1;
                 }
