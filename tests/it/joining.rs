@@ -176,6 +176,45 @@ fn tokens_that_are_good_for_nothing() {
 }
 
 #[test]
+fn a_node_that_other_hosts_reach_does_not_start_without_a_certificate() {
+    let layout = Layout { management: 2, sql: 0, ..SMALL };
+    let Some(mut cluster) = bare("without a certificate", layout, "") else { return };
+    // A data node on the host of the first management node is told its configuration as its user.
+    let (own, port) = (cluster.address(1).to_string(), cluster.port(1));
+    let address = cluster.address(MANAGEMENT).to_string();
+    let at = |host: &str, port: u16| format!("HostName={host}\nServerPort={port}\n");
+    let file = cluster.directory().join("config.ini");
+    let text = fs::read_to_string(&file).expect("it is there");
+    let text = text.replace(&at(&own, port), &at(&address, port + 1));
+    assert!(text.contains(&at(&address, port + 1)), "{text}");
+    fs::write(&file, text).expect("the directory is writable");
+    cluster.launch(MANAGEMENT);
+    until("an authority", || {
+        ctl(&mut cluster, MANAGEMENT_HOST, &["token", "list"]).status.success()
+    });
+    let reason = "which other hosts can reach, and has no certificate for its links: give it one \
+                  (`nines ctl token create`, or TlsAuthority, TlsCertificate and TlsKey), or set \
+                  AllowInsecure=1";
+    let at = management(&cluster);
+    let place = cluster.directory().join("nobody").display().to_string();
+    let data = ["data", "-c", &at, "--node-id=1", "--tls-dir", &place];
+    let output = nines(&mut cluster, MANAGEMENT_HOST, &data);
+    let told = words_of(&output);
+    assert!(!output.status.success(), "{told}");
+    assert!(told.contains(&format!("node 1 listens on {address}, {reason}")), "{told}");
+    // The first management node makes an authority. Another one has to be given a certificate.
+    let second = MANAGEMENT + 1;
+    let (id, address) = (format!("--node-id={second}"), cluster.address(second));
+    let file = file.display().to_string();
+    let other = ["management", "-f", &file, &id, "--tls-dir", &place];
+    let output = nines(&mut cluster, host_of(second), &other);
+    let told = words_of(&output);
+    assert!(!output.status.success(), "{told}");
+    assert!(told.contains(&format!("node {second} listens on {address}, {reason}")), "{told}");
+    assert!(!Path::new(&place).join("node-cert.pem").exists());
+}
+
+#[test]
 fn orders_from_other_hosts_need_a_certificate() {
     let layout = Layout { sql: 1, ..SMALL };
     let Some(mut cluster) = bare("operators", layout, "") else { return };
@@ -277,6 +316,12 @@ fn certificates_are_renewed_while_everything_goes_on() {
         let file = cluster.directory().join(format!("certificates/node-{node}/node-cert.pem"));
         fs::read_to_string(file).expect("it is there")
     };
+    let ann = cluster.directory().join("ann");
+    let place = ann.display().to_string();
+    order(&mut cluster, &format!("certificates create-operator Ann --out {place}"));
+    let shown = || fs::read_to_string(ann.join("node-cert.pem")).expect("it is there");
+    let (of_ann, at) = (shown(), management(&cluster));
+    let as_ann = ["ctl", "-c", &at, "--tls-dir", &place, "show"];
     let nodes: Vec<u16> = cluster.nodes().collect();
     let first: Vec<String> = nodes.iter().map(|node| serial(&cluster, *node)).collect();
     let began = Instant::now();
@@ -285,9 +330,17 @@ fn certificates_are_renewed_while_everything_goes_on() {
     while began.elapsed() < Duration::from_secs(26) {
         all(&mut session, &[&format!("INSERT INTO d.t VALUES ({rows})")]);
         rows += 1;
+        // An operator's is renewed when it is used, and goes on to be that operator's.
+        if rows % 15 == 0 {
+            text_of(&nines(&mut cluster, SQL_HOST, &as_ann), "show");
+        }
         thread::sleep(Duration::from_millis(100));
     }
     assert_eq!(number(&mut session, "SELECT COUNT(*) FROM d.t"), rows);
+    text_of(&nines(&mut cluster, SQL_HOST, &as_ann), "show");
+    assert_ne!(shown(), of_ann);
+    order(&mut cluster, "certificates revoke operator Ann");
+    until("Ann may do nothing", || !nines(&mut cluster, SQL_HOST, &as_ann).status.success());
     for (node, first) in nodes.iter().zip(&first) {
         assert_ne!(serial(&cluster, *node), *first, "node {node}");
     }

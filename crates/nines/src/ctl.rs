@@ -27,9 +27,10 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use runtime::NodeFiles;
+use runtime::{NodeCredentials, NodeFiles};
 
 use crate::complain;
+use crate::role::credentials::renew_operator;
 use crate::role::request::{Access, AskError, Configuration, NodeVersion, Request, Sight, Subject};
 use crate::role::status::{ClusterStatus, NodeStatus};
 use crate::role::survivability::Survivability;
@@ -106,7 +107,25 @@ pub(crate) fn access(connect: &Connect, join: &JoinOptions) -> Result<Access, St
             complain(&format!("goes on without a certificate: {why}"));
             Ok(Access::to_management(None))
         }
-        found => found.map(Access::to_management),
+        found => {
+            let found = found?;
+            if let Some(credentials) = &found {
+                keep_good(credentials, connect);
+            }
+            Ok(Access::to_management(found))
+        }
+    }
+}
+
+/// Renews the operator's certificate in time, or says until when it is good.
+fn keep_good(credentials: &NodeCredentials, connect: &Connect) {
+    match renew_operator(credentials, connect) {
+        Ok(done) => done.iter().for_each(|what| complain(&format!("this operator {what}"))),
+        Err(why) => complain(&format!(
+            "this operator's certificate is good until {} UTC and could not be renewed: {why}; \
+             another one is made by `nines ctl certificates create-operator NAME`",
+            certificates::time(credentials.not_after())
+        )),
     }
 }
 

@@ -240,7 +240,7 @@ fn certificates_text(told: &Certificates) -> String {
 }
 
 /// A moment in UTC, to the minute.
-fn time(seconds: i64) -> String {
+pub(super) fn time(seconds: i64) -> String {
     let (year, month, day) = calendar::date_of(seconds.div_euclid(86_400));
     let second = seconds.rem_euclid(86_400);
     format!("{year:04}-{month:02}-{day:02} {:02}:{:02}", second / 3_600, second / 60 % 60)

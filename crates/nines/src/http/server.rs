@@ -115,7 +115,7 @@ impl Guard {
     /// Whether somebody may have an answer.
     fn admits(&self, asker: &Asker, head: &[u8]) -> bool {
         match asker {
-            Asker::Certified(_) => true,
+            Asker::Certified(..) => true,
             Asker::Anonymous => bearer(head).is_some_and(|shown| self.is_token(shown)),
             Asker::Local | Asker::Plain | Asker::Refused(_) => false,
         }

@@ -259,6 +259,18 @@ pub(super) fn keep_good(
     thread.map(drop).map_err(|error| format!("cannot start a thread: {error}"))
 }
 
+/// Renews an operator's certificate if it is time, as nothing of an operator runs that could do so
+/// meanwhile; what was done.
+pub(crate) fn renew_operator(
+    credentials: &NodeCredentials,
+    connect: &Connect,
+) -> Result<Vec<String>, String> {
+    match is_due(credentials.not_before(), credentials.not_after()) {
+        true => look(&Asking::new(connect.clone(), credentials.clone())),
+        false => Ok(Vec::new()),
+    }
+}
+
 /// Asks what is trusted, and renews the certificate if it is time; what was done.
 fn look(asking: &Asking) -> Result<Vec<String>, String> {
     let credentials = &asking.credentials;

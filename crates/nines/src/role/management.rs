@@ -700,16 +700,17 @@ impl Desk {
                 value(&certified)
             }
             CertificateRequest::Renew { request, names } => {
-                let Asker::Certified(who) = asker else {
+                let Asker::Certified(who, serial) = asker else {
                     return Err("who shows no certificate has none to be renewed".into());
                 };
                 self.check_member(who.role.name(), Some(who.node.0))?;
-                let certified = registry.renew((who.role, who.node.0), &request, &names)?;
+                let certified =
+                    registry.renew((who.role, who.node.0), &serial, &request, &names)?;
                 self.note(&format!("signed another certificate for {who}"));
                 value(&certified)
             }
             CertificateRequest::Server { request, names } => {
-                let Asker::Certified(who) = asker else {
+                let Asker::Certified(who, _) = asker else {
                     return Err("an SQL node asks for that, with its certificate".into());
                 };
                 value(&registry.server(who.node.0, &request, &names)?)

@@ -13,7 +13,7 @@ use super::request::{CertificateRequest, Request};
 pub(super) fn check(asker: &Asker, request: &Request, insecure: bool) -> Result<(), String> {
     match asker {
         Asker::Local => Ok(()),
-        Asker::Certified(identity) => match identity.role {
+        Asker::Certified(identity, _) => match identity.role {
             NodeRole::Ctl => match request {
                 Request::Certificates(CertificateRequest::Ledger) => {
                     Err("the authority's key is given to management nodes only".into())
@@ -68,7 +68,8 @@ mod tests {
     use super::*;
 
     fn certified(role: NodeRole, node: u16) -> Asker {
-        Asker::Certified(NodeIdentity { authority: "a".into(), role, node: NodeId(node) })
+        let identity = NodeIdentity { authority: "a".into(), role, node: NodeId(node) };
+        Asker::Certified(identity, "1".into())
     }
 
     fn claim(node: u16, role: &str) -> Request {

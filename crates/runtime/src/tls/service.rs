@@ -34,8 +34,8 @@ use super::verifier::{Trust, alert_in_words, too_old};
 pub enum Asker {
     /// The user of this process, or root, on this host: whoever may read the node's files.
     Local,
-    /// Somebody over TLS with a certificate of this cluster.
-    Certified(NodeIdentity),
+    /// Somebody over TLS with a certificate of this cluster: who, and its serial number.
+    Certified(NodeIdentity, String),
     /// Somebody over TLS without a certificate.
     Anonymous,
     /// Somebody over TCP without TLS.
@@ -70,10 +70,14 @@ pub fn accept_secured(
     }
     let asker = match connection.peer_certificates().and_then(|chain| chain.first()) {
         None => Asker::Anonymous,
-        Some(shown) => match NodeIdentity::of_certificate(shown) {
-            Some(identity) => Asker::Certified(identity),
-            None => Asker::Refused("the certificate names no node and no operator".into()),
-        },
+        Some(shown) => {
+            let says = Certificate::parse(shown);
+            let named = says.and_then(|says| Some((NodeIdentity::of(&says)?, says.serial)));
+            match named {
+                Some((identity, serial)) => Asker::Certified(identity, serial),
+                None => Asker::Refused("the certificate names no node and no operator".into()),
+            }
+        }
     };
     Ok((Secured(Ends::Server(Box::new(StreamOwned::new(connection, socket)))), asker))
 }
@@ -415,7 +419,7 @@ mod tests {
         let as_data = |expected| meet(&server, |s, t| connect_secured(&data, expected, s, t));
         let (answer, asker) = as_data(any);
         assert_eq!(answer.unwrap(), "hello");
-        assert_eq!(asker, Some(Asker::Certified(data.identity())));
+        assert_eq!(asker, Some(Asker::Certified(data.identity(), data.serial())));
         assert_eq!(as_data(wanted(NodeRole::Management, Some(49))).0.unwrap(), "hello");
         for other in [wanted(NodeRole::Management, Some(50)), wanted(NodeRole::Data, None)] {
             let (answer, asker) = as_data(other);

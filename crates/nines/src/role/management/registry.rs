@@ -296,16 +296,30 @@ impl Registry {
         Ok(Certified { certificate, trust: self.trust(), authority })
     }
 
-    /// Signs another certificate for a node or an operator that has shown one.
+    /// Signs another certificate for a node or an operator that has shown one, with this serial
+    /// number. That of an operator has the same name, by which it may be revoked.
     pub(super) fn renew(
         &self,
         (role, node): (NodeRole, u16),
+        serial: &str,
         request: &str,
         names: &[String],
     ) -> Result<Certified, String> {
         let request = SigningRequest::parse(request)?;
         let certificate = self.change(|authority, ledger| {
-            self.sign(authority, ledger, (role, node, String::new()), names, &request)
+            let shown = ledger.issued.iter().find(|record| record.serial == serial);
+            let name = match (role, shown) {
+                (NodeRole::Ctl, None) => {
+                    return Err(
+                        "nothing is known here of that certificate: have an operator make \
+                                another one (`nines ctl certificates create-operator`)"
+                            .into(),
+                    );
+                }
+                (_, shown) => shown.map(|record| record.name.clone()).unwrap_or_default(),
+            };
+            let names = if role == NodeRole::Ctl { &[] } else { names };
+            self.sign(authority, ledger, (role, node, name), names, &request)
         })?;
         Ok(Certified { certificate, trust: self.trust(), authority: None })
     }

@@ -205,7 +205,7 @@ fn another_authority_takes_the_place_of_one() {
     assert_eq!(registry.renew_own(&[]), Ok(true));
     assert_eq!(registry.credentials().identity().authority, id);
     assert_eq!(registry.renew_own(&[]), Ok(false));
-    registry.renew((NodeRole::Data, 1), &request().1, &[]).unwrap();
+    registry.renew((NodeRole::Data, 1), "", &request().1, &[]).unwrap();
     assert!(registry.retire_authority(&id).unwrap_err().contains("signs"));
     assert!(registry.retire_authority("x").is_err());
     assert_eq!(registry.retire_authority(&before[..8]).unwrap(), before);
@@ -217,6 +217,26 @@ fn another_authority_takes_the_place_of_one() {
     let ids = registry.list().authorities;
     assert_eq!((ids.len(), &ids[1]), (2, &id));
     assert_eq!(registry.credentials().identity().authority, id, "as long as nodes know that one");
+}
+
+#[test]
+fn an_operator_that_renews_its_certificate_keeps_its_name_and_is_revoked_by_it() {
+    let place = Place::new();
+    let registry = place.open(49, true).unwrap();
+    registry.create_operator("Ann", &request().1).unwrap();
+    registry.create_operator("Bob", &request().1).unwrap();
+    let of = |name: &str| {
+        let all = registry.list().certificates;
+        all.into_iter().filter(|record| record.name == name).collect::<Vec<IssuedRecord>>()
+    };
+    let serial = of("Ann")[0].serial.clone();
+    let renew = |serial: &str| registry.renew((NodeRole::Ctl, 0), serial, &request().1, &[]);
+    assert!(renew("0123").unwrap_err().contains("create-operator"));
+    renew(&serial).unwrap();
+    let second = of("Ann")[1].serial.clone();
+    renew(&second).unwrap();
+    assert_eq!(registry.revoke("operator Ann").unwrap().len(), 3);
+    assert_eq!((of("Ann").len(), of("Bob").len()), (0, 1));
 }
 
 #[test]
