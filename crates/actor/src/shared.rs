@@ -184,6 +184,8 @@ pub enum Mutation {
     RenewalLeavesOut,
     /// A follower takes the index of a state's change and loses what it says about tables.
     StateChangesLost,
+    /// A change of accounts counts as made from those that are there when it is proposed.
+    AccountsChangedUnseen,
 }
 
 /// What the actors of a worker share: the outbox, timers, state of the cluster, recorder.

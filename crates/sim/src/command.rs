@@ -48,7 +48,7 @@ const FAILURE_SHOWN_MAX: usize = 160;
 
 /// Every rule that can be broken on purpose, with a seed that notices. After a change of code the
 /// seed may mean another run, and another one may be the first to notice.
-const MUTATIONS: [(Mutation, u64); 33] = [
+const MUTATIONS: [(Mutation, u64); 34] = [
     (Mutation::BackupAppliesAtCommit, 1),
     (Mutation::OneStepEpochSwitch, 1),
     (Mutation::TakeoverForgetsCommits, 33),
@@ -82,6 +82,7 @@ const MUTATIONS: [(Mutation, u64); 33] = [
     (Mutation::RenewalRepeats, 11),
     (Mutation::RenewalLeavesOut, 1),
     (Mutation::StateChangesLost, 1),
+    (Mutation::AccountsChangedUnseen, 1),
 ];
 
 /// Whether the rule is one of durability, which means nothing without disks.

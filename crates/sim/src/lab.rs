@@ -14,6 +14,7 @@ use model::{NodeId, TableId};
 
 use crate::workload::bank::BankBook;
 use crate::workload::counters::CounterBook;
+use crate::workload::grants::GrantBook;
 use crate::workload::ledger::LedgerBook;
 use crate::workload::lists::ListBook;
 use crate::workload::registers::RegisterBook;
@@ -70,6 +71,8 @@ pub struct Lab {
     pub registers: RefCell<RegisterBook>,
     /// Of lists.
     pub lists: RefCell<ListBook>,
+    /// Of accounts.
+    pub grants: RefCell<GrantBook>,
     /// Of rows with a single owner.
     pub ledger: RefCell<LedgerBook>,
 }
@@ -87,6 +90,7 @@ impl Lab {
             singles: RefCell::default(),
             registers: RefCell::default(),
             lists: RefCell::default(),
+            grants: RefCell::default(),
             ledger: RefCell::default(),
         })
     }

@@ -75,6 +75,7 @@ impl Scenario {
             singles: false,
             registers: false,
             storm: false,
+            grants: false,
             kinds,
         };
         let lab = Lab::new();

@@ -12,6 +12,7 @@ pub mod counters;
 mod crowd;
 mod doubt;
 mod families;
+pub mod grants;
 pub mod inspect;
 mod large;
 pub mod ledger;
@@ -66,6 +67,10 @@ const REGISTERS_DRAW: u64 = 0x4E6;
 const STORM_PERCENT: u64 = 30;
 const STORM_DRAW: u64 = 0x570;
 
+/// A session on each client node that changes accounts.
+const GRANTS_PERCENT: u64 = 40;
+const GRANTS_DRAW: u64 = 0x64A;
+
 /// What a session may do.
 const KINDS: [&str; 7] = ["bank", "lists", "ledger", "names", "ring", "schema", "counters"];
 
@@ -98,6 +103,8 @@ pub struct Load {
     pub registers: bool,
     /// Sessions of each client node lock few rows in any order.
     pub storm: bool,
+    /// A session of each client node changes accounts.
+    pub grants: bool,
     /// What the sessions of each client node do; drawn when empty.
     pub kinds: Vec<&'static str>,
 }
@@ -125,6 +132,7 @@ impl Load {
             singles: Prng::new(seed ^ SINGLES_DRAW).percent(SINGLES_PERCENT),
             registers: Prng::new(seed ^ REGISTERS_DRAW).percent(REGISTERS_PERCENT),
             storm: Prng::new(seed ^ STORM_DRAW).percent(STORM_PERCENT),
+            grants: Prng::new(seed ^ GRANTS_DRAW).percent(GRANTS_PERCENT),
             kinds: Vec::new(),
         }
     }
@@ -152,7 +160,8 @@ fn application(lab: &Rc<Lab>, load: &Load, place: &ApplicationPlace) -> Box<dyn 
             .chain(pair(load.large, "large"))
             .chain(pair(load.singles, "singles"))
             .chain(pair(load.registers, "registers"))
-            .chain(storm);
+            .chain(storm)
+            .chain(load.grants.then_some("grants"));
         drawn.chain(["watch", "inspect"]).chain(copies).chain(apart).collect()
     } else {
         load.kinds.clone()
@@ -186,6 +195,7 @@ async fn work(session: Session, lab: Rc<Lab>, load: Load, name: TaskName, kind: 
             "bank" => bank::round(&session, &lab, &load).await,
             "copies" => copies::round(&session, &lab).await,
             "families" => families::round(&session, &lab).await,
+            "grants" => grants::round(&session, &lab).await,
             "large" => large::round(&session, &lab).await,
             "counters" => counters::round(&session, &lab).await,
             "lists" => lists::round(&session, &lab).await,
@@ -252,6 +262,9 @@ async fn prepare_and_audit(session: Session, lab: Rc<Lab>, load: Load) {
     }
     if lab.phase() == Phase::Auditing {
         audit::audit(&session, &lab, &load).await;
+        if load.grants || load.kinds.contains(&"grants") {
+            grants::audit(&session, &lab).await;
+        }
         if load.crowd {
             crowd::audit(&session);
         }

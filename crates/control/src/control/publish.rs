@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use actor::{Ctx, Halt, fault_point, probe};
+use actor::{Ctx, Halt, Mutation, fault_point, probe};
 use model::cluster::{Assembled, StatePiece};
 use model::{
     ActorKind, Address, ClusterState, Command, ControlIndex, ErrorCode, MemberStatus, NodeRole,
@@ -232,6 +232,14 @@ impl Control {
             self.reply_schema(ctx, client, session, number, Err(ErrorCode::OlderNode));
             return;
         }
+        let change = match change {
+            SchemaChange::ChangeAccounts { changes, .. }
+                if ctx.mutated(Mutation::AccountsChangedUnseen) =>
+            {
+                SchemaChange::ChangeAccounts { seen: self.state.accounts_changed, changes }
+            }
+            other => other,
+        };
         let command = Arc::new(Command::Schema { session, number, change });
         self.schema_waits.insert(session, SchemaWait { client, number, command: command.clone() });
         self.answer_schema_waits(ctx);
