@@ -242,6 +242,11 @@ impl Consensus {
                 };
                 self.cluster = cluster;
                 self.follow(header);
+                if header.term >= self.node.current_term()
+                    && let Message::AppendEntriesCall { entries, .. } = &message
+                {
+                    self.give_up_others(header, entries);
+                }
                 self.node.handle_message(message);
                 self.collect(&arrived);
                 if self.node.current_term() == header.term && !self.is_leader() {
@@ -563,30 +568,52 @@ impl Consensus {
         self.node.role().is_leader()
     }
 
-    /// Whether this member leads in this term.
-    pub(crate) fn leads_term(&self, term: Term) -> bool {
-        self.is_leader() && self.node.current_term() == term
+    /// The rule that entries of a leader of this term break, if they break one.
+    ///
+    /// What is of another cluster, or of a term that is over, breaks none: it is dropped, or
+    /// answered with the newer term. A leader that was followed by another may have sent what the
+    /// newer one has had replaced here since.
+    pub(crate) fn broken_by(
+        &self,
+        cluster: ClusterId,
+        term: Term,
+        entries: &LogEntries,
+    ) -> Option<&'static str> {
+        if cluster != self.cluster || !self.has_log() || term < self.node.current_term() {
+            return None;
+        }
+        if self.is_leader() && self.node.current_term() == term {
+            return Some("a term has one leader");
+        }
+        let other = self.first_difference(entries)?;
+        // A leader has all that was committed before its term.
+        let contradicts = other.index <= self.node.commit_index();
+        contradicts.then_some("the control log contradicts what was committed")
     }
 
-    /// Whether entries contradict those that are committed here, or are such as no leader has that
-    /// was elected with them: an entry of another term is followed by more of that term, or begins
-    /// a later one.
-    pub(crate) fn contradicts(&self, entries: &LogEntries) -> bool {
+    /// The first of these positions, that before the entries included, at which this member's log
+    /// has an entry of another term.
+    fn first_difference(&self, entries: &LogEntries) -> Option<LogPosition> {
         let own = self.node.log().entries();
-        let differs = |at: LogPosition| own.contains_index(at.index) && !own.contains(at);
-        let is_applied = |at: LogPosition| at.index.get() <= self.applied;
-        let first = entries.prev_position();
-        if differs(first) {
-            return is_applied(first); // Otherwise the library asks for what is before.
+        let positions = entries.iter_with_positions().map(|(position, _)| position);
+        std::iter::once(entries.prev_position())
+            .chain(positions)
+            .find(|at| own.contains_index(at.index) && !own.contains(*at))
+    }
+
+    /// Gives up the entries from the first on in which the log differs from that of a leader.
+    ///
+    /// The library does so by itself where the difference is in the entry before those that the
+    /// leader sends, or where a term begins. A leader that has heard of a follower's end before
+    /// that follower's life ended sends it entries that the next life has others in place of: it
+    /// has forgotten that it had given them up.
+    fn give_up_others(&mut self, header: MessageHeader, entries: &LogEntries) {
+        let Some(other) = self.first_difference(entries) else { return };
+        if other == entries.prev_position() || other.index <= self.node.commit_index() {
+            return;
         }
-        let mut before = first.term;
-        for (position, _) in entries.iter_with_positions() {
-            if differs(position) {
-                return is_applied(position) || position.term == before;
-            }
-            before = position.term;
-        }
-        false
+        let (commit_index, entries) = (LogIndex::ZERO, LogEntries::new(other));
+        self.node.handle_message(Message::AppendEntriesCall { header, commit_index, entries });
     }
 
     /// Whether this member leads and has applied everything that was committed before its term.

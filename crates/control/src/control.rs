@@ -379,7 +379,7 @@ impl Control {
             return; // What it could answer is not known yet; whoever asks does so again.
         }
         if from.node != self.node
-            && let Some(rule) = self.broken_rule(ctx, from, &message)
+            && let Some(rule) = self.broken_rule(from, &message)
         {
             return ctx.refuse(from, rule);
         }

@@ -39,6 +39,8 @@ struct Net {
     kept: u64,
     /// How much longer messages to and from a node take.
     slow: BTreeMap<u16, Duration>,
+    /// Messages of leaders whose term was over, with others in place of what was committed since.
+    replaced: usize,
 }
 
 fn voter(node: u16) -> Voter {
@@ -69,6 +71,7 @@ impl Net {
             sent: BTreeMap::new(),
             kept: 0,
             slow: BTreeMap::new(),
+            replaced: 0,
         };
         net.peer(1).consensus.found(CLUSTER);
         net.settle(1);
@@ -146,6 +149,13 @@ impl Net {
         consensus.begin_turn(now);
         match message {
             ControlMessage::Raft { cluster, message, commands } => {
+                if let Message::AppendEntriesCall { header, entries, .. } = &message {
+                    let broken = consensus.broken_by(cluster, header.term, entries);
+                    assert_eq!(broken, None, "{to:?} refuses what {from:?} sends: {message:?}");
+                    let other = consensus.first_difference(entries);
+                    let committed = consensus.node.commit_index();
+                    self.replaced += usize::from(other.is_some_and(|at| at.index <= committed));
+                }
                 consensus.receive(now, cluster, message, &commands);
             }
             ControlMessage::PreVote { term, last } => {
@@ -253,6 +263,7 @@ impl Net {
 
 #[test]
 fn random_networks_agree() {
+    let mut replaced = 0;
     for seed in 0..60 {
         let mut net = Net::new(seed, 5);
         net.run(Instant::from_nanos(200_000_000), true);
@@ -281,7 +292,9 @@ fn random_networks_agree() {
         for peer in net.peers.values() {
             assert_eq!(peer.applied, committed, "seed {seed}: somebody is behind");
         }
+        replaced += net.replaced;
     }
+    assert!(replaced > 0, "nobody was late enough for that");
 }
 
 /// Three voters of which the first leads, that keep their logs.
@@ -506,4 +519,87 @@ fn the_last_voter_commits_alone() {
     let before = net.peers[&leader].applied;
     net.run(net.after(500), true);
     assert!(net.peers[&leader].applied > before + 10);
+}
+
+/// Entries that a leader sends in its term, behind one of a term and index; all are commands but
+/// those that begin a term.
+fn entries(
+    (from, term): (u16, u64),
+    committed: u64,
+    after: (u64, u64),
+    terms: &[u64],
+) -> (Message, Vec<Arc<Command>>) {
+    let header =
+        MessageHeader { from: voter(from), term: Term::new(term), seqno: MessageSeqNo::new(1) };
+    let after = LogPosition { term: Term::new(after.0), index: LogIndex::new(after.1) };
+    let mut entries = LogEntries::new(after);
+    let mut commands = Vec::new();
+    for term in terms {
+        if entries.last_position().term.get() == *term {
+            let incarnation = Incarnation(term * 1_000 + entries.last_position().index.get());
+            commands.push(Arc::new(Command::Leave { node: NodeId(from), incarnation }));
+            entries.push(LogEntry::Command);
+        } else {
+            entries.push(LogEntry::Term(Term::new(*term)));
+        }
+    }
+    let commit_index = LogIndex::new(committed);
+    (Message::AppendEntriesCall { header, commit_index, entries }, commands)
+}
+
+fn receive(consensus: &mut Consensus, (message, commands): (Message, Vec<Arc<Command>>)) {
+    consensus.receive(Instant::ZERO, CLUSTER, message, &commands);
+    while consensus.next_committed().is_some() {}
+    consensus.take_outputs();
+    consensus.check();
+}
+
+fn rule(consensus: &Consensus, cluster: ClusterId, message: &Message) -> Option<&'static str> {
+    let Message::AppendEntriesCall { header, entries, .. } = message else { panic!("entries") };
+    consensus.broken_by(cluster, header.term, entries)
+}
+
+/// The terms of all entries.
+fn terms(consensus: &Consensus) -> Vec<u64> {
+    let entries = consensus.node.log().entries();
+    entries.iter_with_positions().map(|(position, _)| position.term.get()).collect()
+}
+
+#[test]
+fn what_an_earlier_leader_has_sent_breaks_no_rule_when_a_newer_one_has_replaced_it() {
+    let mut follower = Consensus::new(voter(3), ELECTION);
+    receive(&mut follower, entries((1, 1), 2, (0, 0), &[1, 1, 1]));
+    receive(&mut follower, entries((2, 2), 4, (1, 2), &[2, 2]));
+    assert_eq!((terms(&follower), follower.applied()), (vec![1, 1, 2, 2], 4));
+    for late in [
+        entries((1, 1), 2, (1, 3), &[1]),
+        entries((1, 1), 2, (1, 2), &[1, 1]),
+        entries((1, 1), 3, (1, 3), &[]),
+    ] {
+        assert_eq!(rule(&follower, CLUSTER, &late.0), None, "{:?}", late.0);
+        receive(&mut follower, late);
+        assert_eq!((terms(&follower), follower.applied()), (vec![1, 1, 2, 2], 4));
+    }
+    // No leader of the same term, or of a later one, has others in place of what is committed.
+    for term in [2, 3] {
+        let contradicts = entries((1, term), 2, (1, 3), &[1]).0;
+        let broken = rule(&follower, CLUSTER, &contradicts);
+        assert_eq!(broken, Some("the control log contradicts what was committed"), "{term}");
+        assert_eq!(rule(&follower, ClusterId(6), &contradicts), None, "another cluster's log");
+    }
+}
+
+#[test]
+fn a_life_that_has_again_what_the_last_one_gave_up_takes_the_leaders_entries_instead() {
+    // A leader whose entry in term 2 nobody else has; the cluster has gone on from term 1.
+    let mut voter_3 = Consensus::new(voter(3), ELECTION);
+    receive(&mut voter_3, entries((1, 1), 2, (0, 0), &[1, 1]));
+    receive(&mut voter_3, entries((2, 2), 2, (1, 2), &[2, 2]));
+    // The leader of term 3 was told by an earlier life that its log ends with the second entry.
+    let news = entries((1, 3), 2, (1, 2), &[1, 1, 3]);
+    assert_eq!(rule(&voter_3, CLUSTER, &news.0), None, "nothing of it was committed");
+    receive(&mut voter_3, news);
+    assert_eq!(terms(&voter_3), [1, 1, 1, 1, 3]);
+    receive(&mut voter_3, entries((1, 3), 6, (3, 5), &[3]));
+    assert_eq!((terms(&voter_3), voter_3.applied()), (vec![1, 1, 1, 1, 3, 3], 6));
 }

@@ -8,7 +8,6 @@
 //! terms and of other clusters break no rule: they are late, and are dropped where they come in.
 //! Whether a voter tells the truth: Raft does not survive voters that lie, it survives their loss.
 
-use actor::Ctx;
 use model::Address;
 use wire::ControlMessage;
 
@@ -19,29 +18,18 @@ impl Control {
     /// The rule that a message of another node breaks, if it breaks one.
     pub(super) fn broken_rule(
         &self,
-        ctx: &Ctx<'_>,
         from: Address,
         message: &ControlMessage,
     ) -> Option<&'static str> {
         match message {
-            ControlMessage::Raft { message, .. } => {
+            ControlMessage::Raft { cluster, message, .. } => {
                 if node_of(message.from()) != from.node {
                     return Some("a voter speaks for itself");
                 }
-                let raftbare::Message::AppendEntriesCall { entries, .. } = message else {
+                let raftbare::Message::AppendEntriesCall { header, entries, .. } = message else {
                     return None;
                 };
-                if self.consensus.leads_term(message.term()) {
-                    return Some("a term has one leader");
-                }
-                let contradicts = self.consensus.contradicts(entries);
-                contradicts.then_some("the control log contradicts what was in it")
-            }
-            ControlMessage::LeaseGrant { incarnation, sent_at, span } => {
-                // A leader lends from what it has heard, which is not later than the request.
-                let mine = *incarnation == self.incarnation;
-                let longer = *sent_at > ctx.now() || *span > self.config.lease;
-                (mine && longer).then_some("a lease is longer than any")
+                self.consensus.broken_by(*cluster, header.term, entries)
             }
             _ => None,
         }

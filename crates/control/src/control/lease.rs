@@ -212,7 +212,10 @@ impl Control {
         span: Duration,
     ) {
         if incarnation == self.incarnation && !self.gave_up {
-            self.extend_lease(ctx, sent_at + span);
+            // Not longer than what this node takes for a lease, whatever the leader takes for one:
+            // a shorter one is always safe, and a later one than any may never end.
+            let until = sent_at.min(ctx.now()) + span.min(self.config.lease);
+            self.extend_lease(ctx, until);
         }
     }
 

@@ -4,6 +4,7 @@
 //! The rules that a message of another node must keep before it is handled. One that breaks a rule
 //! is refused as a whole and changes nothing; the link to its sender is closed.
 //! # Guarantees
+//! A node that keeps the protocol breaks no rule (`participant::distrust` says more of that).
 //! No message of another node makes an assertion of this coordinator fail, or names what cannot be.
 //! # Not here
 //! What a process of a role may send at all (`node`), what clients ask (`execute`, `finish`: they
@@ -46,8 +47,9 @@ impl Coordinator {
                 let path = search.path.len() <= PATH_MAX;
                 rule(path, "a search is longer than any")?;
                 let victim = search.victim.map(|victim| victim.coordinator.address);
-                let there = victim.is_none_or(|victim| is_coordinator(ctx.cluster(), victim));
-                rule(there, "transactions are coordinated by coordinators")
+                let coordinator =
+                    victim.is_none_or(|victim| victim.actor == ActorKind::Coordinator);
+                rule(coordinator, "transactions are coordinated by coordinators")
             }
             CoordinatorMessage::DeadlockVictim { cycle, .. } => {
                 rule(cycle.len() <= PATH_MAX + 1, "a circle is longer than any")
@@ -56,7 +58,7 @@ impl Coordinator {
                 let life = Life { node: *node, incarnation: *incarnation };
                 let mut ends = BTreeMap::new();
                 let mut reports = transactions.iter();
-                reports.try_for_each(|report| self.of_report(ctx, life, report, &mut ends))
+                reports.try_for_each(|report| self.of_report(life, report, &mut ends))
             }
             _ => Ok(()),
         }
@@ -65,7 +67,6 @@ impl Coordinator {
     /// A transaction of a dead coordinator is nobody else's, and has one end.
     fn of_report(
         &self,
-        ctx: &Ctx<'_>,
         life: Life,
         report: &ReportedTransaction,
         ends: &mut BTreeMap<TransactionId, Epoch>,
@@ -76,9 +77,8 @@ impl Coordinator {
         let (elsewhere, decided) = self.takeovers.found(life, report.transaction);
         rule(!elsewhere, "a transaction is taken over from two lives")?;
         for leg in &report.legs {
-            let there =
-                |address: &Address| is_there(ctx.cluster(), *address, ActorKind::Participant);
-            rule(leg.chain.iter().all(there), "a chain is of participants")?;
+            let participant = |address: &Address| address.actor == ActorKind::Participant;
+            rule(leg.chain.iter().all(participant), "a chain is of participants")?;
             if let ReportedLegStatus::Committed(epoch) | ReportedLegStatus::Applied(epoch) =
                 leg.status
             {
@@ -122,15 +122,4 @@ fn are_rows(cluster: &ClusterState, record: &Record, prepared: &PreparedOperatio
     };
     let rows = [&images.before, &images.after];
     rows.into_iter().flatten().all(|row| table.is_row(&row.0))
-}
-
-fn is_coordinator(cluster: &ClusterState, address: Address) -> bool {
-    is_there(cluster, address, ActorKind::Coordinator)
-}
-
-/// Whether a data node that is a member has such an actor. Of others nothing is known, and what
-/// they are sent is dropped.
-fn is_there(cluster: &ClusterState, address: Address, actor: ActorKind) -> bool {
-    let member = cluster.members.get(&address.node);
-    address.actor == actor && member.is_none_or(|member| address.worker.0 < member.workers)
 }

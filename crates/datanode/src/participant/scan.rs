@@ -191,7 +191,7 @@ impl Participant {
         match message {
             ScanMessage::Open(request) => {
                 if from.node != ctx.node()
-                    && let Some(rule) = self.broken_scan_rule(ctx, from, &request)
+                    && let Some(rule) = Self::broken_scan_rule(from, &request)
                 {
                     return ctx.refuse(from, rule);
                 }

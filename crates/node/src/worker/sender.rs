@@ -14,7 +14,7 @@
 use model::{ActorKind, Incarnation, NodeId, SessionId};
 use wire::{
     ClientRequest, ControlMessage, CoordinatorMessage, Envelope, EpochMessage, InspectMessage,
-    Message, ParticipantMessage, ScanMessage, ScanRequest,
+    Inspection, Message, ParticipantMessage, ScanMessage, ScanRequest,
 };
 
 use super::inbox;
@@ -42,6 +42,9 @@ pub fn broken_rule(sender: Sender, envelope: &Envelope) -> Option<&'static str> 
     if !lives_there {
         return Some("no such actor is in a process of the sender's role");
     }
+    if let Message::Inspect(inspection) = &**message {
+        return of_inspection(sender, envelope, inspection);
+    }
     if !is_sent_by(from.actor, message) {
         return Some("its sender is none who sends that");
     }
@@ -55,19 +58,50 @@ pub fn broken_rule(sender: Sender, envelope: &Envelope) -> Option<&'static str> 
     }
 }
 
+/// The rule that is broken by a question about what goes on in a process, or by an answer.
+///
+/// Hosts answer for their figures themselves, in the name of whichever actor was asked: any actor
+/// of any process, an SQL node's included.
+fn of_inspection(
+    sender: Sender,
+    envelope: &Envelope,
+    inspection: &InspectMessage,
+) -> Option<&'static str> {
+    match inspection {
+        InspectMessage::Ask { session, what, .. } => {
+            let Envelope { from, incarnation, to, ref message, .. } = *envelope;
+            let asks = matches!(from.actor, ActorKind::Client | ActorKind::IndexBuilder);
+            let told = *what == Inspection::Figures || inbox::fits(to.actor, message);
+            let own = sender == Sender::Data || is_own(session, from.node, incarnation);
+            if !asks {
+                Some("its sender is none who sends that")
+            } else if !told {
+                Some("its receiver is none who takes that")
+            } else if !own {
+                SESSION
+            } else {
+                None
+            }
+        }
+        InspectMessage::Answer { .. } => {
+            let asked = matches!(envelope.to.actor, ActorKind::Client | ActorKind::IndexBuilder);
+            (!asked).then_some("its receiver is none who takes that")
+        }
+    }
+}
+
 /// Whether a process that only uses the cluster may send this to one of its nodes: a request, or
 /// what it was asked.
 pub(super) fn may_come_from_client(envelope: &Envelope) -> bool {
     broken_rule(Sender::Client, envelope).is_none()
 }
 
-/// Whether a client of the cluster may ask this: an SQL node, or an actor of a data node that is a
+/// Whether a client of the cluster may ask this, inspections aside: an SQL node, or an actor of a data node that is a
 /// client itself.
 fn is_request(message: &Message) -> bool {
     match message {
         Message::Request(_) | Message::Participant(ParticipantMessage::Read(_)) => true,
         Message::Scan(scan) => !matches!(scan, ScanMessage::Batch(_)),
-        Message::Inspect(message) => matches!(**message, InspectMessage::Ask { .. }),
         Message::Control(message) => matches!(
             **message,
             ControlMessage::Follow { .. }
@@ -78,7 +112,7 @@ fn is_request(message: &Message) -> bool {
     }
 }
 
-/// Whether actors of this kind send such messages to other processes.
+/// Whether actors of this kind send such messages to other processes. Not of inspections.
 fn is_sent_by(from: ActorKind, message: &Message) -> bool {
     match from {
         ActorKind::Control => match message {
@@ -102,7 +136,6 @@ fn is_sent_by(from: ActorKind, message: &Message) -> bool {
             }
             Message::Participant(message) => is_of_coordinator(message),
             Message::Scan(scan) => matches!(scan, ScanMessage::Open(_) | ScanMessage::Batch(_)),
-            Message::Inspect(message) => matches!(**message, InspectMessage::Answer { .. }),
             _ => false,
         },
         ActorKind::Participant => match message {
@@ -111,20 +144,12 @@ fn is_sent_by(from: ActorKind, message: &Message) -> bool {
             Message::Epoch(message) => matches!(message, EpochMessage::Saved { .. }),
             Message::Scan(scan) => matches!(scan, ScanMessage::Batch(_)),
             Message::Reply(_) => true,
-            Message::Inspect(message) => matches!(**message, InspectMessage::Answer { .. }),
             _ => false,
         },
         ActorKind::Joiner => {
             is_request(message) || matches!(message, Message::Scan(ScanMessage::Batch(_)))
         }
-        ActorKind::IndexBuilder => is_request(message),
-        ActorKind::Client => {
-            let answer = |message: &Message| match message {
-                Message::Inspect(message) => matches!(**message, InspectMessage::Answer { .. }),
-                _ => false,
-            };
-            is_request(message) || answer(message)
-        }
+        ActorKind::IndexBuilder | ActorKind::Client => is_request(message),
     }
 }
 
@@ -183,10 +208,11 @@ fn is_of_participant(message: &CoordinatorMessage) -> bool {
     )
 }
 
+const SESSION: Option<&str> = Some("the session is of another process");
+
 /// The rule that a client breaks which sends this: it acts for sessions of its own life alone, and
 /// is answered itself.
 fn of_client(envelope: &Envelope) -> Option<&'static str> {
-    const SESSION: Option<&str> = Some("the session is of another process");
     let Envelope { from, incarnation, message, .. } = envelope;
     let own = |session: &SessionId| is_own(session, from.node, *incarnation);
     let scan_rule = |scan: &ScanRequest| {
@@ -230,11 +256,6 @@ fn of_client(envelope: &Envelope) -> Option<&'static str> {
         Message::Control(message) => match &**message {
             ControlMessage::Schema { session, .. } => !own(session),
             _ => false,
-        },
-        Message::Inspect(message) => match &**message {
-            InspectMessage::Ask { session, .. } => !own(session),
-            // Who asked is at this end.
-            InspectMessage::Answer { .. } => false,
         },
         _ => false,
     };
@@ -280,6 +301,37 @@ mod tests {
         assert!(may_come_from_client(&answer(ActorKind::Client, ActorKind::Client)));
         assert!(!may_come_from_client(&answer(ActorKind::Client, ActorKind::Participant)));
         assert!(!may_come_from_client(&answer(ActorKind::Participant, ActorKind::Client)));
+    }
+
+    #[test]
+    fn figures_are_asked_of_any_actor_and_answered_in_its_name() {
+        use ActorKind::{Client, Control, Coordinator, Epochs, IndexBuilder, Joiner, Participant};
+        let ask = |what| {
+            Message::Inspect(Box::new(InspectMessage::Ask {
+                session: session(51),
+                request: 1,
+                what,
+            }))
+        };
+        let answer = || {
+            let (session, rows) = (session(49), Vec::new());
+            Message::Inspect(Box::new(InspectMessage::Answer { session, request: 1, rows }))
+        };
+        for actor in [Client, Control, Coordinator, Epochs, IndexBuilder, Joiner, Participant] {
+            for sender in [Sender::Management, Sender::Client] {
+                let figures = envelope(of(Client, 51), of(actor, 1), ask(Inspection::Figures));
+                assert_eq!(broken_rule(sender, &figures), None, "{sender:?} asks a {actor:?}");
+            }
+            let memory = envelope(of(Client, 51), of(actor, 1), ask(Inspection::Memory));
+            let takes = matches!(actor, Coordinator | Participant);
+            assert_eq!(broken_rule(Sender::Client, &memory).is_none(), takes, "{actor:?}");
+            let sender = if actor == Client { Sender::Client } else { Sender::Data };
+            let answer = envelope(of(actor, 1), of(Client, 49), answer());
+            assert_eq!(broken_rule(sender, &answer), None, "{actor:?} answers");
+        }
+        let question = ask(Inspection::Figures);
+        let other = envelope(of(Client, 52), of(Coordinator, 1), question);
+        assert_eq!(broken_rule(Sender::Client, &other), SESSION);
     }
 
     #[test]
