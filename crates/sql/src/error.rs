@@ -51,7 +51,7 @@ pub(crate) fn of_refusal(refusal: &Refusal) -> SqlError {
             1197,
             "HY000",
             "The transaction has too many operations; commit more often, or raise \
-              OperationsMax",
+              MaxDMLOperationsPerTransaction",
         ),
         ErrorCode::ClusterStopped => (1296, "HY000", "The cluster has stopped"),
         ErrorCode::Internal => (1815, "HY000", "Internal error"),
@@ -93,7 +93,7 @@ impl From<Failure> for SqlError {
                 "HY000",
                 format!(
                     "The connection to the coordinator was lost while transaction {transaction} \
-                     committed; ask for its outcome before repeating it"
+                     committed; look whether its changes are there before repeating it"
                 ),
             ),
         }
