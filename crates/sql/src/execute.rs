@@ -295,11 +295,13 @@ pub(crate) async fn explain(
             format => format,
         },
     };
-    if let ast::Statement::Query(query) = &**target {
-        session.refresh_statistics(query).await;
-        plan_by_sizes(session, query, parameters).await?;
+    // Which tables a statement uses is known when it is planned. Whoever asks for a plan is told
+    // the sizes of this moment.
+    let mut subject = explain::Subject::new(session, target, parameters)?;
+    let tables = std::mem::take(&mut subject.tables);
+    if !tables.is_empty() && session.count_rows(tables).await {
+        subject = explain::Subject::new(session, target, parameters)?;
     }
-    let subject = explain::Subject::new(session, target, parameters)?;
     let observed = match (statement.analyze, &**target) {
         (false, _) => None,
         (true, ast::Statement::Query(_)) => Some(analyze(session, &subject, parameters).await?),

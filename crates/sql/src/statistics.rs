@@ -229,7 +229,8 @@ impl Session {
         }
     }
 
-    async fn count_rows(&self, wanted: Vec<TableId>) -> bool {
+    /// Has the rows of these tables counted. True if more is known than before.
+    pub(crate) async fn count_rows(&self, wanted: Vec<TableId>) -> bool {
         let cluster = self.kernel.cluster();
         let tables: Vec<Arc<Table>> =
             wanted.iter().filter_map(|table| cluster.tables.get(table)).cloned().collect();

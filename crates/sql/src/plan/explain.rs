@@ -15,6 +15,7 @@ mod tree;
 
 use std::collections::BTreeMap;
 
+use model::TableId;
 use sql_expression::{Expression, Node, SqlError, SubqueryId};
 use sql_parser::ast::{self, ExplainFormat, Statement};
 use sqltype::{Datum, SqlType};
@@ -37,6 +38,8 @@ pub(crate) struct Subject {
     kind: &'static str,
     /// INSERT or REPLACE, and the table that rows are put into.
     into: Option<(&'static str, String)>,
+    /// The stored tables that the plan depends on.
+    pub(crate) tables: Vec<TableId>,
 }
 
 impl Subject {
@@ -67,7 +70,8 @@ impl Subject {
             }
             _ => return Err(SqlError::not_supported("EXPLAIN of this statement")),
         };
-        Ok(Self { plan, kind, into })
+        let tables = planner.tables.iter().map(|(table, _)| *table).collect();
+        Ok(Self { plan, kind, into, tables })
     }
 }
 
