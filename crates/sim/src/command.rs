@@ -1,5 +1,6 @@
 //! The simulator's commands: many seeds, one seed, all mutations, the return of a node.
 
+mod progress;
 mod summary;
 
 use std::cell::RefCell;
@@ -9,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 
 use actor::Mutation;
+use progress::Progress;
 use sim::rejoin::Rejoin;
 use sim::{Outcome, Plan, run_seed};
 use summary::Summary;
@@ -267,15 +269,19 @@ fn many(options: &Options, out: &mut dyn Write) -> std::io::Result<bool> {
     let mut summary = Summary::default();
     let mut failures = Vec::new();
     let mut reports = Vec::new();
-    let seeds = options.from..options.from + options.seeds.unwrap_or(100);
+    let count = options.seeds.unwrap_or(100);
+    let seeds = options.from..options.from + count;
+    let mut progress = Progress::new("", count);
     each_seed(options, seeds, options.mutation, |outcome| {
         summary.add(&outcome);
+        progress.add(outcome.failure.is_some());
         if outcome.failure.is_some() {
             failures.push(replay(&outcome, options));
             reports.push(outcome.report);
         }
         failures.is_empty() || options.keep_going
     });
+    progress.end();
     write!(out, "{summary}")?;
     if let Some(report) = reports.first().filter(|_| !options.keep_going) {
         writeln!(out, "{report}")?;
@@ -324,7 +330,9 @@ fn first_to_notice(
     mutation: Mutation,
 ) -> Option<(u64, String)> {
     let mut caught: Option<(u64, String)> = None;
+    let mut progress = Progress::new(format!("{mutation:?}: "), seeds.end - seeds.start);
     each_seed(options, seeds, mutation, |outcome| {
+        progress.add(outcome.failure.is_some());
         if let Some(failure) = outcome.failure
             && caught.as_ref().is_none_or(|(seed, _)| outcome.seed < *seed)
         {
@@ -333,5 +341,6 @@ fn first_to_notice(
         }
         caught.is_none()
     });
+    progress.end();
     caught
 }
