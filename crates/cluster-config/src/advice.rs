@@ -35,6 +35,8 @@ pub struct Advice {
     pub nodes: Vec<NodeId>,
     /// The warning, in one line.
     pub what: String,
+    /// The nodes will not start, whatever is done on their hosts.
+    pub fatal: bool,
 }
 
 impl ClusterConfig {
@@ -63,7 +65,7 @@ impl ClusterConfig {
 }
 
 fn add(advice: &mut Vec<Advice>, topic: &'static str, nodes: Vec<NodeId>, what: String) {
-    advice.push(Advice { topic, nodes, what });
+    advice.push(Advice { topic, nodes, what, fatal: false });
 }
 
 fn ids<'a>(nodes: impl Iterator<Item = &'a Node>) -> Vec<NodeId> {
@@ -254,7 +256,7 @@ fn certificates(config: &ClusterConfig, advice: &mut Vec<Advice>) {
     if !bare.is_empty() {
         let bare = ids(bare.into_iter());
         let what = format!(
-            "{} will not start without certificates, as other hosts can reach where they listen: \
+            "{} need certificates to start, as other hosts can reach where they listen: \
              they get them by joining with a token (nines ctl token create), from TlsAuthority, \
              TlsCertificate and TlsKey, or do without by AllowInsecure=1 on a network you trust",
             numbers(&bare)
@@ -278,7 +280,7 @@ fn http(config: &ClusterConfig, advice: &mut Vec<Advice>) {
     let refused = ids(open.filter(|node| !node.allow_insecure()));
     if !refused.is_empty() {
         let what = format!(
-            "{} will not start without a certificate, as other hosts can reach HttpAddress: let it \
+            "{} need a certificate to start, as other hosts can reach HttpAddress: let them \
              join with a token, leave HttpAddress out, or set AllowInsecure=1 if you trust the \
              network",
             numbers(&refused)
@@ -309,7 +311,7 @@ fn encryption(config: &ClusterConfig, advice: &mut Vec<Advice>) {
              which will not start: leave one out",
             numbers(&both)
         );
-        add(advice, "encryption-key", both, what);
+        advice.push(Advice { topic: "encryption-key", nodes: both, what, fatal: true });
     }
 }
 
@@ -332,8 +334,8 @@ fn here(config: &ClusterConfig, machine: &Machine, advice: &mut Vec<Advice>) {
     let memory = total("DataMemory");
     if memory > machine.memory && machine.memory > 0 {
         let what = format!(
-            "{list} on this host have DataMemory={} together, and the host has {}: nodes will not \
-             start, or be swapped out; lower it",
+            "{list} on this host have DataMemory={} together, and the host has {}: the system \
+             will swap them out, or end them; lower it",
             readable(memory, Unit::Bytes),
             rough(machine.memory)
         );

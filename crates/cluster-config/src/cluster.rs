@@ -23,7 +23,7 @@ use crate::resolve;
 use crate::value::Value;
 
 pub use canonical::Fingerprint;
-pub(crate) use node::DATA_PORT_BASE;
+pub(crate) use node::data_port_base;
 pub use node::{Node, Threads, Tls};
 pub use settings::Settings;
 

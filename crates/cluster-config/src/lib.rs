@@ -14,6 +14,7 @@ mod cluster;
 mod compare;
 pub mod host;
 mod ini;
+mod near;
 pub mod parameter;
 mod problem;
 mod resolve;
@@ -28,6 +29,7 @@ pub use cluster::{
 };
 pub use compare::{Change, Comparison, NodeChange, Subject};
 pub use ini::{FILE_SIZE_MAX, SectionKind};
+pub use near::nearest;
 pub use problem::{Notice, NoticeKind, Problem};
 pub use survival::{Loss, Outcome};
 pub use threads::{Binding, CpuSet, ThreadConfig, ThreadGroup, ThreadRole};

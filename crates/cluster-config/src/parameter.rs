@@ -18,6 +18,7 @@ mod shared;
 use std::fmt;
 
 use crate::ini::SectionKind;
+use crate::near;
 
 /// A parameter as users write it in `config.ini`.
 #[derive(Debug)]
@@ -241,17 +242,19 @@ impl Parameter {
     /// section are preferred to others that are as near.
     pub fn nearest(name: &str, kind: SectionKind) -> Option<&'static str> {
         let name = name.to_ascii_lowercase();
-        if name.len() > NAME_SIZE_MAX {
+        if name.len() > near::SIZE_MAX {
             return None;
         }
-        let limit = 1 + name.len() / 4;
+        let limit = near::limit(&name);
         let candidates = Parameter::all().flat_map(|parameter| {
             let foreign = usize::from(!parameter.sections.contains(kind));
             let names = std::iter::once(parameter.name).chain(parameter.aliases.iter().copied());
             names.map(move |known| (known, foreign))
         });
         candidates
-            .map(|(known, foreign)| (distance(&name, &known.to_ascii_lowercase()), foreign, known))
+            .map(|(known, foreign)| {
+                (near::distance(&name, &known.to_ascii_lowercase()), foreign, known)
+            })
             .filter(|(distance, ..)| *distance <= limit)
             .min()
             .map(|(.., known)| known)
@@ -263,32 +266,6 @@ impl Parameter {
             || self.aliases.iter().any(|alias| alias.eq_ignore_ascii_case(name))
     }
 }
-
-/// How many characters have to be typed, deleted, exchanged or swapped with their neighbour to get
-/// from one name to the other.
-fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().collect();
-    let mut before_last: Vec<usize> = Vec::new();
-    let mut last: Vec<usize> = (0..=other.len()).collect();
-    let mut previous = None;
-    for (row, char) in one.chars().enumerate() {
-        let mut next = vec![row + 1];
-        for (column, against) in other.iter().enumerate() {
-            let exchanged = last[column] + usize::from(char != *against);
-            let mut least = exchanged.min(last[column + 1] + 1).min(next[column] + 1);
-            if column > 0 && previous == Some(*against) && char == other[column - 1] {
-                least = least.min(before_last[column - 1] + 1);
-            }
-            next.push(least);
-        }
-        before_last = std::mem::replace(&mut last, next);
-        previous = Some(char);
-    }
-    last[other.len()]
-}
-
-/// Longer names than any there is are not compared with all of them.
-const NAME_SIZE_MAX: usize = 64;
 
 const KINDS: [SectionKind; 8] = [
     SectionKind::Cluster,

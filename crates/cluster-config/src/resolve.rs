@@ -234,12 +234,13 @@ impl Reader {
         let links = self.links_between(&ids);
         let groups = relations::groups(&self.nodes, &ids, &mut self.problems);
         relations::check(&self.nodes, &ids, &mut self.problems);
+        let port_base = relations::port_base(&self.nodes, &ids);
         let mut nodes = Vec::new();
         for (block, id) in std::mem::take(&mut self.nodes).into_iter().zip(ids) {
             let Some(id) = id else { continue };
             let Block { kind, mut settings, .. } = block;
             settings.remove("NodeId");
-            nodes.push(Node { id, role: role(kind), settings });
+            nodes.push(Node { id, role: role(kind), settings, port_base });
         }
         nodes.sort_by_key(|node| node.id);
         let mut settings = default_of(&mut self.defaults, SectionKind::Cluster);

@@ -6,8 +6,9 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use cluster_config::nearest;
 use model::NodeId;
 use runtime::{DiskEngine, TlsSettings};
 
@@ -52,9 +53,10 @@ pub(crate) enum Parsed {
 
 /// Reads a command line; the first argument is the program.
 pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Parsed {
-    let matches = match program().try_get_matches_from(arguments) {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let matches = match program().try_get_matches_from(&arguments) {
         Ok(matches) => matches,
-        Err(error) => return explain(&error),
+        Err(error) => return explain(&error, &arguments),
     };
     match matches.subcommand() {
         Some(("dev", matches)) => match dev_options(matches) {
@@ -86,13 +88,13 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Parsed {
             seconds: matches.get_one::<u64>("seconds").copied().expect("it has a default"),
         }),
         Some(("ctl", matches)) => Parsed::Ctl(CtlOptions {
-            connect: matches.get_one::<Connect>("connect").cloned().expect("it has a default"),
+            connect: matches.get_one::<Connect>("connect").cloned(),
             join: join_options(matches),
             json: matches.get_flag("json"),
             words: matches.get_many("order").into_iter().flatten().cloned().collect(),
         }),
         Some(("top", matches)) => Parsed::Top(TopOptions {
-            connect: matches.get_one::<Connect>("connect").cloned().expect("it has a default"),
+            connect: matches.get_one::<Connect>("connect").cloned(),
             join: join_options(matches),
             once: matches.get_flag("once"),
             json: matches.get_flag("json"),
@@ -110,8 +112,8 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Parsed {
 }
 
 /// Help goes out as it is, an error as one line: its first paragraph, joined, since the names of
-/// what is missing stand in the lines below the complaint.
-fn explain(error: &clap::Error) -> Parsed {
+/// what is missing stand in the lines below the complaint. What was nearly written right is named.
+fn explain(error: &clap::Error, arguments: &[OsString]) -> Parsed {
     let text = error.render().to_string();
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
@@ -121,9 +123,38 @@ fn explain(error: &clap::Error) -> Parsed {
             let paragraph = text.lines().map(str::trim).take_while(|line| !line.is_empty());
             let line = paragraph.collect::<Vec<_>>().join(" ");
             let line = line.strip_prefix("error: ").unwrap_or(&line);
-            Parsed::Wrong(format!("{line}; see `nines --help`"))
+            match meant(error, arguments) {
+                Some(meant) => Parsed::Wrong(format!("{line}; did you mean `{meant}`?")),
+                None => Parsed::Wrong(format!("{line}; see `nines --help`")),
+            }
         }
     }
+}
+
+/// The command or option that is nearest to one that is not known.
+fn meant(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
+    let named = |kind| match error.get(kind) {
+        Some(ContextValue::String(name)) => Some(name.clone()),
+        _ => None,
+    };
+    let mut command = program();
+    for argument in arguments.iter().skip(1) {
+        let Some(inner) = command.find_subcommand(argument) else { break };
+        command = inner.clone();
+    }
+    if let Some(name) = named(ContextKind::InvalidSubcommand) {
+        let commands = command.get_subcommands();
+        return nearest(&name, commands.map(Command::get_name)).map(str::to_owned);
+    }
+    let name =
+        named(ContextKind::InvalidArg).filter(|_| error.kind() == ErrorKind::UnknownArgument)?;
+    let is_option = name.starts_with('-');
+    let options = command.get_arguments().filter(|option| !option.is_hide_set());
+    let options = options.filter_map(Arg::get_long).filter(|_| is_option);
+    let option = nearest(name.trim_start_matches('-'), options).map(|option| format!("--{option}"));
+    // A word in the wrong place may be a command.
+    let commands = command.get_subcommands().map(Command::get_name);
+    option.or_else(|| nearest(&name, commands).map(str::to_owned))
 }
 
 fn program() -> Command {
@@ -235,7 +266,7 @@ fn ctl() -> Command {
     Command::new("ctl")
         .visible_alias("mgm")
         .about("Shows and controls a cluster; without an order, asks for them")
-        .arg(connect())
+        .arg(connect_of_operator())
         .arg(join("ctl"))
         .arg(tls_dir("The operator's key and certificate [default: ~/.config/nines]"))
         .arg(flag("json", "Answer as JSON, where the order only reads"))
@@ -252,7 +283,7 @@ fn ctl() -> Command {
 fn top() -> Command {
     Command::new("top")
         .about("Watches a cluster: processor time, operations, memory, links, and what is full")
-        .arg(connect())
+        .arg(connect_of_operator())
         .arg(tls_dir("The operator's key and certificate [default: ~/.config/nines]"))
         .arg(flag("once", "Look for one interval, print that, and end"))
         .arg(flag("json", "Print a line of JSON for each interval"))
@@ -269,6 +300,12 @@ fn connect() -> Arg {
         .short('c')
         .value_parser(Connect::parse)
         .default_value("localhost")
+}
+
+fn connect_of_operator() -> Arg {
+    option("connect", "HOST[:PORT],…", "Management nodes [default: your cluster on this host]")
+        .short('c')
+        .value_parser(Connect::parse)
 }
 
 /// By what a process becomes a member of the cluster.

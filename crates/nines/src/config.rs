@@ -94,12 +94,14 @@ pub(crate) fn options(matches: &ArgMatches) -> ConfigOptions {
     }
 }
 
-/// Answers; what was asked for goes to `out`, problems of a file line by line to `err`.
+/// Answers; what was asked for goes to `out`, problems of a file line by line to `err`. An error is
+/// a file that cannot be used, or a node that would not start on this machine.
 pub(crate) fn run(
     options: &ConfigOptions,
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> Result<(), String> {
+    let mut verdict = Ok(());
     let text = match options {
         ConfigOptions::Parameters { name, form } => parameters::text(name.as_deref(), *form)?,
         ConfigOptions::Check { file, since, json } => {
@@ -119,12 +121,14 @@ pub(crate) fn run(
                 &this_machine(),
                 &machine::Cpus::of_process(),
             );
-            if *json { report.json() } else { report.text() }
+            let text = if *json { report.json() } else { report.text() };
+            verdict = report.verdict();
+            text
         }
     };
     // Who has seen enough closes the pipe, which is no failure of the answer.
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    Ok(())
+    verdict
 }
 
 /// Reads a configuration, or tells what is wrong with it.

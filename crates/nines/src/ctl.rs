@@ -40,7 +40,8 @@ use words::{Order, WORDS, What, Whom};
 /// The options of `nines ctl`.
 #[derive(Clone, Debug)]
 pub(crate) struct CtlOptions {
-    pub(crate) connect: Connect,
+    /// The management nodes; none for that of this host.
+    pub(crate) connect: Option<Connect>,
     /// Where the operator's certificate is, and how there comes to be one.
     pub(crate) join: JoinOptions,
     /// Answers as JSON.
@@ -72,8 +73,8 @@ struct Session<'a> {
 pub(crate) fn run(options: CtlOptions) -> ExitCode {
     let mut out = io::stdout();
     let CtlOptions { connect, join, json, words } = options;
-    let access = match access(&connect, &join) {
-        Ok(access) => access,
+    let (connect, access) = match reach(connect.as_ref(), &join) {
+        Ok(reached) => reached,
         Err(why) => {
             complain(&why);
             return ExitCode::FAILURE;
@@ -92,8 +93,22 @@ pub(crate) fn run(options: CtlOptions) -> ExitCode {
     }
 }
 
+/// Whom an operator asks, and how.
+pub(crate) fn reach(
+    given: Option<&Connect>,
+    join: &JoinOptions,
+) -> Result<(Connect, Access), String> {
+    let (connect, is_found) = Connect::of_operator(given)?;
+    // The node is of the same user: a certificate, which may be of another cluster, adds nothing.
+    if is_found && join.directory.is_none() && join.token.is_none() {
+        return Ok((connect, Access::to_management(None)));
+    }
+    let access = access(&connect, join)?;
+    Ok((connect, access))
+}
+
 /// How this operator asks: by a certificate if there is one, else as the user of this process.
-pub(crate) fn access(connect: &Connect, join: &JoinOptions) -> Result<Access, String> {
+fn access(connect: &Connect, join: &JoinOptions) -> Result<Access, String> {
     let is_named = join.directory.is_some() || join.token.is_some();
     let mut join = join.clone();
     join.directory = join.directory.or_else(own_directory);

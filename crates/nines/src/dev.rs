@@ -9,13 +9,13 @@
 
 mod storage;
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use actor::Halt;
 use model::{Config, NodeId};
-use runtime::{Cluster, DiskEngine, DiskSetup, Event, Role, Setup};
+use runtime::{Cluster, DiskEngine, DiskSetup, Event, Report, Role, Setup};
 use sql::ServerAddress;
 
 use crate::encryption::KeyOptions;
@@ -25,6 +25,7 @@ use crate::machine::Cpus;
 use crate::place::{Place, PlaceOptions};
 use crate::process::{Happening, crashed, failed, watch_signals};
 use crate::progress::StartProgress;
+use crate::role::management::one_process::{Nodes, OneProcess};
 use crate::{application, complain, machine, tell};
 use storage::{Shape, Storage};
 
@@ -77,6 +78,7 @@ pub(crate) fn run(options: DevOptions) -> Result<(), String> {
     let take = |directory| Storage::take(directory, &options, &encryption);
     let mut storage = data.map(take).transpose()?;
     let mut place = Place::take(&options.place, false)?;
+    let port = place.port;
     place.open_on_loopback();
     let wanted = Shape { data_nodes: options.data_nodes, replicas: options.replicas };
     let shape = storage.as_ref().map_or(wanted, |storage| storage.shape);
@@ -102,27 +104,33 @@ pub(crate) fn run(options: DevOptions) -> Result<(), String> {
     let endpoint = Endpoint::new(nodes(shape));
     let http_port = options.http_port;
     let serves_http = http_port.map(|port| endpoint.serve_loopback(port)).transpose()?;
-    let report = Mutex::new(send);
+    let config = config(&options, shape, threads, on_disk);
+    let desk = OneProcess::new(Nodes {
+        data: shape.data_nodes,
+        replicas: shape.replicas,
+        management: MANAGEMENT_NODE,
+        sql: SQL_NODE,
+        data_memory: config.data_memory * u64::from(threads),
+        on_disk,
+    })?;
     let cluster = Cluster::start(Setup {
-        config: Arc::new(config(&options, shape, threads, on_disk)),
+        config: Arc::new(config),
         threads,
         scheduling: Layout::plain(threads, &cpus).scheduling,
         nodes: nodes(shape),
         links: None,
         application: Some(application),
+        operator: Some(desk.operator()),
         listeners,
         tls: Some(tls),
         disk,
         trace_directory: directory,
         watching: None,
-        report: Box::new(move |event| {
-            let report = report.lock().expect("nobody panics while holding it");
-            // The main thread may have ended already.
-            let _ = report.send(Happening::Cluster(event));
-        }),
+        report: report(send, desk.clone()),
     });
     let cluster = cluster.map_err(|error| format!("cannot start: {error}"))?;
     endpoint.attach(cluster.observer());
+    desk.serve(&cluster, port)?;
     serves_http.iter().for_each(|line| tell(line));
     tell(&match (data, cluster.disk_engine()) {
         (Some(data), Some(engine)) => {
@@ -135,6 +143,23 @@ pub(crate) fn run(options: DevOptions) -> Result<(), String> {
     let outcome = watch(&happenings, &ready, on_disk.then_some(&cluster));
     cluster.stop();
     outcome
+}
+
+/// Tells operators and the main thread what happens.
+fn report(send: Sender<Happening>, desk: Arc<OneProcess>) -> Report {
+    let send = Mutex::new(send);
+    Box::new(move |event| {
+        match &event {
+            Event::News { node, about, news } if *node == MANAGEMENT_NODE => {
+                desk.heed(*about, news);
+            }
+            Event::Halted { node, .. } => desk.forget(*node),
+            _ => {}
+        }
+        let send = send.lock().expect("nobody panics while holding it");
+        // The main thread may have ended already.
+        let _ = send.send(Happening::Cluster(event));
+    })
 }
 
 /// Tells what happens, until it is the end. `on_disk` is a cluster that may have to read first.

@@ -30,7 +30,8 @@ use view::View;
 /// The options of `nines top`.
 #[derive(Clone, Debug)]
 pub(crate) struct TopOptions {
-    pub(crate) connect: Connect,
+    /// The management nodes; none for that of this host.
+    pub(crate) connect: Option<Connect>,
     /// Where the operator's certificate is.
     pub(crate) join: JoinOptions,
     /// One look.
@@ -46,8 +47,8 @@ pub(crate) fn run(options: &TopOptions) -> Result<(), String> {
     let (send, signals) = channel();
     watch_signals(send)?;
     let interval = Duration::from_secs(options.interval);
-    let access = ctl::access(&options.connect, &options.join)?;
-    let at = At { connect: options.connect.clone(), access };
+    let (connect, access) = ctl::reach(options.connect.as_ref(), &options.join)?;
+    let at = At { connect, access };
     let live = std::io::stdout().is_terminal() && !options.json && !options.once;
     if live {
         watch(&at, options, interval, &signals)

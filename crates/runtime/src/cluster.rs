@@ -55,9 +55,11 @@ pub struct Setup {
     pub nodes: Vec<(NodeId, Role)>,
     /// The other nodes and how they are reached; only for a process with one node.
     pub links: Option<LinkSetup>,
-    /// Makes the application of each worker of the client node, and of the management node if it
-    /// is to have one, on its thread.
+    /// Makes the application of each worker of the client node, on its thread.
     pub application: Option<ApplicationFactory>,
+    /// Makes the actor that looks at the cluster for operators, on the management node's thread;
+    /// none if nobody is to look.
+    pub operator: Option<ApplicationFactory>,
     /// Where clients of the application connect.
     pub listeners: Listeners,
     /// Encrypts connections whose client wants it.
@@ -84,17 +86,17 @@ pub struct DiskSetup {
 /// Where an application's actor runs.
 #[derive(Clone, Copy, Debug)]
 pub struct ApplicationPlace {
-    /// The client node.
+    /// The client or management node.
     pub node: NodeId,
     /// The worker, and its number among `workers`.
     pub worker: WorkerId,
-    /// Workers of the client node.
+    /// Workers of the node.
     pub workers: u8,
     /// Nanoseconds between 1970 and the origin of the actors' clock.
     pub clock_origin: u64,
 }
 
-/// Makes the actor of a worker of the client node.
+/// Makes the actor of a worker of the client or management node.
 pub type ApplicationFactory = Arc<dyn Fn(ApplicationPlace) -> Box<dyn Actor> + Send + Sync>;
 
 /// Takes what happens in a cluster.
@@ -194,6 +196,7 @@ pub(crate) struct Common {
     pub(crate) directories: BTreeMap<NodeId, DataDirectory>,
     pub(crate) lives: BTreeMap<NodeId, Life>,
     pub(crate) application: Option<ApplicationFactory>,
+    pub(crate) operator: Option<ApplicationFactory>,
     pub(crate) links: Option<Links>,
     pub(crate) tls: Option<ServerTls>,
     pub(crate) crash: CrashSite,
@@ -252,7 +255,18 @@ impl Cluster {
     /// Starts the threads. [`Event::Ready`] follows when clients are served.
     #[expect(clippy::too_many_lines, reason = "one field after the other of what threads share")]
     pub fn start(setup: Setup) -> io::Result<Cluster> {
-        let Setup { config, threads, application, listeners, tls, disk, nodes, links, .. } = setup;
+        let Setup {
+            config,
+            threads,
+            application,
+            operator,
+            listeners,
+            tls,
+            disk,
+            nodes,
+            links,
+            ..
+        } = setup;
         assert!(threads > 0, "a process has at least one thread");
         assert!(links.is_none() || nodes.len() == 1, "a linked process is one node");
         let client = nodes.iter().any(|(_, role)| *role == Role::Client);
@@ -315,6 +329,7 @@ impl Cluster {
             directories,
             lives: nodes.into_iter().map(life).collect(),
             application,
+            operator,
             links: linked,
             tls,
             crash: CrashSite::new(setup.trace_directory, usize::from(threads)),

@@ -30,7 +30,7 @@ use node::{Outgoing, Place, RestoreProgress, Worker};
 use stdx::{Duration, Instant};
 use wire::{ControlMessage, Envelope, Message};
 
-use crate::cluster::{ApplicationPlace, Common, Event, Life, Role, entropy};
+use crate::cluster::{ApplicationFactory, ApplicationPlace, Common, Event, Life, Role, entropy};
 use crate::crash::{PATIENCE, trace, write_trace};
 use crate::deadly::thread_runs;
 use crate::disk::Asked;
@@ -205,17 +205,16 @@ impl Thread {
             recorder_size: RECORDER_SIZE,
         };
         let (node, clock_origin) = (life.node, self.common.clock_origin);
-        let application = || {
+        let made_by = |factory: &Option<ApplicationFactory>| {
             let place = ApplicationPlace { node, worker, workers, clock_origin };
-            self.common.application.as_ref().map(|make| make(place))
+            factory.as_ref().map(|make| make(place))
         };
-        let alone = self.common.lives.len() == 1;
         Ok(match life.role {
             Role::Data => Worker::data_node(place),
-            Role::Management if alone => Worker::management_node(place, application()),
-            Role::Management => Worker::management_node(place, None),
+            Role::Management => Worker::management_node(place, made_by(&self.common.operator)),
             Role::Client => {
-                let application = application().expect("the setup of a client node has one");
+                let application = made_by(&self.common.application);
+                let application = application.expect("the setup of a client node has one");
                 Worker::client_node(place, application)
             }
         })

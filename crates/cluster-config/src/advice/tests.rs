@@ -74,7 +74,7 @@ fn certificates_or_trust() {
     let bare = GOOD.replace("TlsAuthority=/a\nTlsCertificate=/b\nTlsKey=/c\n", "");
     let list = advice(&bare);
     assert_eq!(list.len(), 1);
-    assert!(list[0].what.starts_with("nodes 1, 2, 145, 146 will not start without certificates"));
+    assert!(list[0].what.starts_with("nodes 1, 2, 145, 146 need certificates to start"));
     let open = bare.replace("[cluster]\n", "[cluster]\nAllowInsecure=1\n");
     assert_eq!(topics(&open), ["insecure"]);
     let local = "[mgm]\nDataDir=/d\n[mgm]\nDataDir=/d\nPortNumber=1187\n[ndbd default]\n\

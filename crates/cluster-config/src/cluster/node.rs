@@ -2,7 +2,7 @@
 
 use model::NodeId;
 
-use super::{Role, Settings};
+use super::{DATA_NODE_ID_MAX, Role, Settings};
 use crate::host;
 use crate::threads::{CpuSet, ThreadConfig};
 use crate::value::Value;
@@ -15,6 +15,8 @@ pub struct Node {
     /// What it is there for.
     pub role: Role,
     pub(crate) settings: Settings,
+    /// What the port of a data node is counted from, unless it is given: see [`data_port_base`].
+    pub(crate) port_base: u16,
 }
 
 /// How the threads of a data node are laid out.
@@ -42,8 +44,25 @@ pub struct Tls {
     pub key: String,
 }
 
-/// The port of a data node is this and its id, unless it is given.
-pub(crate) const DATA_PORT_BASE: u16 = 11_860;
+/// What the ports of data nodes are counted from where they are not given, by the port of the
+/// management node with the lowest id: ten times that, so that the clusters of one host, which
+/// need different ports for their management nodes, have different ones for their data nodes too.
+/// From a management port whose tenfold is no port, or one that the system gives to clients, the
+/// data nodes follow that port directly.
+pub(crate) fn data_port_base(management: u16) -> u16 {
+    let last = DATA_NODE_ID_MAX;
+    match management {
+        0 => data_port_base(MANAGEMENT_PORT),
+        1..TENFOLD_BELOW => management * 10,
+        port if port > u16::MAX - last => port - last - 1,
+        port => port,
+    }
+}
+
+/// Tenfold ports end below those that Linux gives to clients, which begin at 32,768.
+const TENFOLD_BELOW: u16 = (32_768 - DATA_NODE_ID_MAX) / 10;
+/// Where management nodes listen unless they are told otherwise.
+const MANAGEMENT_PORT: u16 = 1_186;
 
 impl Node {
     /// What is set for the node, defaults of its role included.
@@ -72,8 +91,9 @@ impl Node {
     }
 
     /// The port that other nodes find it at: `PortNumber` of a management node, `ServerPort` of a
-    /// data node, which follows its id unless it is given. NDB takes a free port then; one that is
-    /// known in advance is found also while no management node lives, and let through by firewalls.
+    /// data node, which follows the management node's port and the node's id unless it is given.
+    /// NDB takes a free port then; one that is known in advance is found also while no management
+    /// node lives, and let through by firewalls.
     pub fn port(&self) -> Option<u16> {
         let name = match self.role {
             Role::Management => "PortNumber",
@@ -82,7 +102,7 @@ impl Node {
         };
         match self.value(name) {
             Some(Value::Number(port)) if port > 0 => u16::try_from(port).ok(),
-            _ => (self.role == Role::Data).then(|| DATA_PORT_BASE + self.id.0),
+            _ => (self.role == Role::Data).then(|| self.port_base + self.id.0),
         }
     }
 

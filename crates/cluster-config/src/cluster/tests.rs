@@ -1,5 +1,7 @@
 //! What is asked of a configuration.
 
+use std::collections::BTreeSet;
+
 use model::NodeId;
 use stdx::Duration;
 
@@ -38,6 +40,32 @@ fn the_cluster_in_a_box_is_accepted_as_it_is() {
     assert_eq!(config.management_node_ids(), [NodeId(49)]);
     assert_eq!(config.node(NodeId(49)).unwrap().port(), Some(1_186));
     assert!(notices.iter().any(|notice| notice.parameter == "NoOfFragmentLogParts"));
+}
+
+#[test]
+fn clusters_of_one_host_have_ports_of_their_own() {
+    let ports = |management: &str| {
+        let config = config(&format!("[mgm]\n{management}\n[ndbd]\n[ndbd]\n[api]\n"));
+        let again = ClusterConfig::parse(config.canonical().as_bytes()).unwrap().config;
+        assert_eq!(again, config, "whoever gets the text finds the nodes at the same ports");
+        let port = |id| config.node(NodeId(id)).and_then(Node::port).unwrap();
+        (port(1), port(2))
+    };
+    assert_eq!(ports(""), (11_861, 11_862));
+    assert_eq!(ports("PortNumber=1187"), (11_871, 11_872), "too near for more than ten nodes");
+    assert_eq!(ports("PortNumber=2186"), (21_861, 21_862));
+    assert_eq!(ports("PortNumber=3261"), (32_611, 32_612));
+    assert_eq!(ports("PortNumber=3262"), (3_263, 3_264), "beyond are ports of clients");
+    assert_eq!(ports("PortNumber=40000"), (40_001, 40_002));
+    assert_eq!(ports("PortNumber=65535"), (65_391, 65_392));
+    // The management node with the lowest id decides, wherever it stands.
+    let text = "NodeId=50\nPortNumber=3000\n[mgm]\nNodeId=49\nPortNumber=2000";
+    assert_eq!(ports(text), (20_001, 20_002));
+    for management in 0..=u16::MAX {
+        let base = data_port_base(management);
+        assert!(base.checked_add(DATA_NODE_ID_MAX).is_some(), "{management}: {base}");
+        assert!(!(base + 1..=base + DATA_NODE_ID_MAX).contains(&management) || management == 0);
+    }
 }
 
 #[test]
@@ -188,6 +216,11 @@ fn the_examples_of_the_documentation_are_accepted() {
     for block in blocks {
         let problems = ClusterConfig::parse(block.as_bytes()).err();
         assert_eq!(problems, None, "{block}");
+        // Nodes that trust the network make no links with nodes that do not.
+        let config = config(block);
+        let kernel = config.nodes().iter().filter(|node| !node.role.is_client());
+        let trust: BTreeSet<bool> = kernel.map(Node::allow_insecure).collect();
+        assert_eq!(trust.len(), 1, "AllowInsecure is of some nodes only:\n{block}");
     }
 }
 

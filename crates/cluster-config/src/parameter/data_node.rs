@@ -26,7 +26,7 @@ pub(super) const PARAMETERS: &[Parameter] = parameters! {
 
     // Network.
     "ServerPort";
-    DATA, follows(Unit::Count, "11860 + NodeId", 1, 65_535), System, HONOURED;
+    DATA, follows(Unit::Count, "10 × PortNumber + NodeId", 1, 65_535), System, HONOURED;
     "TCP port on which other nodes reach the data node"
 
     "TcpBind_INADDR_ANY";

@@ -73,13 +73,3 @@ fn a_misspelt_name_has_a_nearest() {
     }
     assert_eq!(Parameter::nearest(&"x".repeat(10_000), SectionKind::Data), None);
 }
-
-#[test]
-fn distances() {
-    for (one, other, expected) in
-        [("", "", 0), ("a", "", 1), ("abc", "acb", 1), ("kitten", "sitting", 3), ("é", "e", 1)]
-    {
-        assert_eq!(distance(one, other), expected, "{one} {other}");
-        assert_eq!(distance(other, one), expected, "{other} {one}");
-    }
-}

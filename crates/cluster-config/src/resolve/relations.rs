@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use model::NodeId;
 
 use super::{Block, role};
-use crate::cluster::{DATA_PORT_BASE, NodeGroup, Role};
+use crate::cluster::{NodeGroup, Role, data_port_base};
 use crate::host;
 use crate::ini::SectionKind;
 use crate::parameter::{Parameter, Status};
@@ -131,9 +131,18 @@ fn alike(nodes: &[Block], problems: &mut Problems) {
     }
 }
 
+/// What the ports of data nodes are counted from where they are not given.
+pub(super) fn port_base(nodes: &[Block], ids: &[Option<NodeId>]) -> u16 {
+    let management = nodes.iter().zip(ids).filter(|(node, _)| role(node.kind) == Role::Management);
+    let first = management.filter_map(|(node, id)| Some(((*id)?, node))).min_by_key(|(id, _)| *id);
+    let port = first.and_then(|(_, node)| node.settings.number("PortNumber"));
+    data_port_base(port.and_then(|port| u16::try_from(port).ok()).unwrap_or_default())
+}
+
 /// Two nodes of a host cannot listen at the same port.
 fn ports(nodes: &[Block], ids: &[Option<NodeId>], problems: &mut Problems) {
     let mut used: BTreeMap<(String, u64), (&str, NodeId)> = BTreeMap::new();
+    let base = port_base(nodes, ids);
     for (block, id) in nodes.iter().zip(ids) {
         let (Some(id), role) = (id, role(block.kind)) else { continue };
         let own = match role {
@@ -148,7 +157,7 @@ fn ports(nodes: &[Block], ids: &[Option<NodeId>], problems: &mut Problems) {
         };
         for name in own.into_iter().chain(["HttpPort"]) {
             // A data node that is given no port has one all the same.
-            let follows = || (name == "ServerPort").then(|| u64::from(DATA_PORT_BASE + id.0));
+            let follows = || (name == "ServerPort").then(|| u64::from(base) + u64::from(id.0));
             let port = block.settings.value(block.kind, name);
             let port = port.or_else(|| follows().map(Value::Number));
             let Some(Value::Number(port)) = port.filter(|port| *port != Value::Number(0)) else {

@@ -147,6 +147,28 @@ fn an_error_is_one_line_that_names_the_option() {
 }
 
 #[test]
+fn what_was_nearly_right_is_named() {
+    let cases = [
+        ("nines dve", "did you mean `dev`?"),
+        ("nines managment -f x", "did you mean `management`?"),
+        ("nines config chekc x", "did you mean `check`?"),
+        ("nines dev --prot 3307", "did you mean `--port`?"),
+        ("nines dev --replica=2", "did you mean `--replicas`?"),
+        ("nines data --node_id 2", "did you mean `--node-id`?"),
+        ("nines config check --sicne a b", "did you mean `--since`?"),
+        ("nines inspect --al x", "did you mean `--all`?"),
+        ("nines nonsense", "see `nines --help`"),
+        ("nines dev --no-such-option", "see `nines --help`"),
+        // An option that is not in the help is not proposed either.
+        ("nines dev --tunes=x", "see `nines --help`"),
+    ];
+    for (line, part) in cases {
+        let why = wrong(line);
+        assert!(why.ends_with(part) && !why.contains('\n'), "{line}: {why}");
+    }
+}
+
+#[test]
 fn help_is_text() {
     for line in ["nines", "nines --help", "nines dev --help", "nines help dev", "nines --version"] {
         assert!(matches!(parsed(line), Parsed::Text(_)), "{line}");
@@ -168,6 +190,7 @@ fn orders_for_ctl() {
         _ => panic!("{line}"),
     };
     assert_eq!(order("nines ctl"), (false, String::new()));
+    assert!(matches!(parsed("nines ctl show"), Parsed::Ctl(options) if options.connect.is_none()));
     assert_eq!(order("nines ctl -c a,b:1 --json show"), (true, "show".into()));
     assert_eq!(order("nines ctl show --json"), (false, "show --json".into()));
     assert_eq!(order("nines ctl restart all --rolling"), (false, "restart all --rolling".into()));

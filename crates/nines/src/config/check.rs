@@ -1,5 +1,6 @@
 //! What `nines config check` says about a configuration.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use cluster_config::{
@@ -11,6 +12,7 @@ use serde_json::{Value, json};
 use super::parameters::columns;
 use crate::layout::Layout;
 use crate::machine::Cpus;
+use crate::role::status::list;
 
 /// A configuration with all that is said about it.
 pub(super) struct Report<'a> {
@@ -89,6 +91,20 @@ impl<'a> Report<'a> {
                     let _ = writeln!(text, "  node {node} WILL NOT START here: {why}");
                 }
             }
+        }
+    }
+
+    /// Whether every node would start, as far as that can be told here.
+    pub(super) fn verdict(&self) -> Result<(), String> {
+        let fails = self.layouts.iter().filter(|(_, layout)| layout.is_err());
+        let here: Vec<u16> = fails.map(|(node, _)| *node).collect();
+        let fatal = self.advice.iter().filter(|advice| advice.fatal);
+        let anywhere: BTreeSet<u16> = fatal.flat_map(|advice| ids(&advice.nodes)).collect();
+        let anywhere: Vec<u16> = anywhere.into_iter().collect();
+        match (&here[..], &anywhere[..]) {
+            ([], []) => Ok(()),
+            (_, [_, ..]) => Err(format!("{}: {} will not start", self.file, list(&anywhere))),
+            (_, []) => Err(format!("{}: {} will not start here", self.file, list(&here))),
         }
     }
 
@@ -177,7 +193,7 @@ impl<'a> Report<'a> {
             })
         });
         let warnings = self.advice.iter().map(|advice| {
-            json!({"topic": advice.topic, "nodes": ids(&advice.nodes), "what": advice.what})
+            json!({"topic": advice.topic, "nodes": ids(&advice.nodes), "what": advice.what, "fatal": advice.fatal})
         });
         let notices = self.notices.iter().map(|notice| {
             let kind = match notice.kind {

@@ -143,6 +143,39 @@ fn a_file_is_read_and_compared_with_another() {
 }
 
 #[test]
+fn a_node_that_will_not_start_here_is_a_failure() {
+    let name = machine::host_name();
+    let text = |cpu: u16| {
+        format!(
+            "[mgm]\n[ndbd default]\nNoOfReplicas=1\n[ndbd]\nHostName={name}\nAllowInsecure=1\n\
+             ThreadConfig=ldm={{count=1,cpubind={cpu}}},main\n[ndbd]\nHostName=elsewhere.example\n\
+             AllowInsecure=1\nThreadConfig=ldm={{count=1,cpubind=9999}},main\n[api]\n"
+        )
+    };
+    // Of the node that is elsewhere nothing can be said here.
+    let allowed = Cpus::of_process().allowed[0];
+    let good = Temporary::new("starts.ini", &text(allowed));
+    let (out, _, verdict) = ran(&good.check(false));
+    assert_eq!(verdict, Ok(()), "{out}");
+    let bad = Temporary::new("starts-not.ini", &text(9_998));
+    for json in [false, true] {
+        let (out, _, verdict) = ran(&bad.check(json));
+        assert!(
+            out.contains(if json { "\"problem\"" } else { "node 1 WILL NOT START here" }),
+            "{out}"
+        );
+        let why = format!("{}: node 1 will not start here", bad.0.display());
+        assert_eq!(verdict, Err(why));
+    }
+    let keys = "[mgm]\n[ndbd default]\nNoOfReplicas=1\nEncryptedFileSystem=1\n\
+                EncryptedFileSystemKeyFile=/k\nEncryptedFileSystemKeyCommand=k\n[ndbd]\n[api]\n";
+    let bad = Temporary::new("two-keys.ini", keys);
+    let (out, _, verdict) = ran(&bad.check(false));
+    assert!(out.contains("which will not start"), "{out}");
+    assert_eq!(verdict, Err(format!("{}: node 1 will not start", bad.0.display())));
+}
+
+#[test]
 fn one_parameter() {
     let (out, _, _) = ran(&parameters(Some("heartbeatintervaldbdb"), Form::Text));
     golden("parameter.txt", &out);

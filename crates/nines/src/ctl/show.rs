@@ -17,8 +17,11 @@ pub(super) fn show(status: &ClusterStatus) -> String {
         (false, true, false) => "does not serve",
     };
     let mut text = format!(
-        "Cluster {} {state}; {} copies of each row; told by management node {}\n",
-        status.name, status.replicas, status.told_by
+        "Cluster {} {state}; {} copies of each row; told by management node {}{}\n",
+        status.name,
+        status.replicas,
+        status.told_by,
+        if status.one_process { "; all nodes are one process (nines dev)" } else { "" }
     );
     text += "\nData nodes\n";
     let mut table =

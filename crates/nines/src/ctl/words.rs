@@ -8,6 +8,8 @@
 
 use std::time::Duration;
 
+use cluster_config::nearest;
+
 use super::certificates;
 use crate::role::news::Level;
 
@@ -294,9 +296,8 @@ fn foreign(word: &str) -> Result<What, String> {
         let name = name.replace("exit-single", "exit single user mode");
         return Err(format!("`{name}` is not an order here: {instead}"));
     }
-    let near = |known: &&Word| distance(word, known.name) <= 1 + known.name.len() / 4;
-    let near = WORDS.iter().filter(near).min_by_key(|known| distance(word, known.name));
-    let near = near.map(|known| format!("; did you mean `{}`?", known.name));
+    let near = nearest(word, WORDS.iter().map(|known| known.name));
+    let near = near.map(|name| format!("; did you mean `{name}`?"));
     Err(format!("`{word}` is not an order{}", near.unwrap_or_else(|| "; see `help`".into())))
 }
 
@@ -370,7 +371,9 @@ fn options(verb: &str, given: &[&str], known: &[&str]) -> Result<Options, String
                 ));
             }
             _ if !known.contains(&name) => {
-                return Err(format!("`{word}` is too much after `{verb}`"));
+                let near = nearest(name, known.iter().copied().filter(|name| name.len() > 2));
+                let near = near.map(|name| format!("; did you mean {name}?")).unwrap_or_default();
+                return Err(format!("`{word}` is too much after `{verb}`{near}"));
             }
             "--force" | "-f" => options.force = true,
             "--rolling" => options.rolling = true,
@@ -411,22 +414,6 @@ fn events(given: &[&str]) -> Result<What, String> {
 
 fn level_of(name: &str) -> Option<Level> {
     [Level::Info, Level::Warning, Level::Error].into_iter().find(|level| level.name() == name)
-}
-
-/// How many letters are to be changed, added or taken away.
-fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (at, letter) in one.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = at + 1;
-        for (column, known) in other.iter().enumerate() {
-            let change = diagonal + usize::from(letter != *known);
-            diagonal = row[column + 1];
-            row[column + 1] = change.min(row[column] + 1).min(diagonal + 1);
-        }
-    }
-    row[other.len()]
 }
 
 /// Lines of the cluster log that are shown unless another number is given.

@@ -1,6 +1,7 @@
 //! How a starting node gets its configuration, its id, and with a token its first certificate from
 //! the management nodes.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
@@ -10,11 +11,11 @@ use cluster_config::ClusterConfig;
 use model::NodeId;
 use runtime::{NodeCredentials, NodeRole};
 
-use super::is_here;
 use super::request::{
     Access, AskError, CertificateRequest, Certified, Configuration, Request, ask,
 };
 use super::token::Token;
+use super::{is_here, local};
 use crate::process::Happening;
 use crate::{machine, tell};
 
@@ -40,6 +41,18 @@ impl Connect {
             return Err("HOST[:PORT] of a management node is needed".into());
         }
         Ok(Connect(places))
+    }
+
+    /// Where an operator finds a management node: as given, or else the one on this host that is
+    /// the operator's own. True if it was found: then it is asked as the user of this process.
+    ///
+    /// # Errors
+    /// There are several, and none of them at the usual port.
+    pub(crate) fn of_operator(given: Option<&Connect>) -> Result<(Connect, bool), String> {
+        match given {
+            Some(given) => Ok((given.clone(), false)),
+            None => chosen(&local::operators_ports()),
+        }
     }
 
     /// These hosts and ports.
@@ -249,6 +262,23 @@ impl Connect {
     }
 }
 
+/// The management node of this host to ask, if these ports have one.
+fn chosen(ports: &BTreeSet<u16>) -> Result<(Connect, bool), String> {
+    let usual = ports.get(&MANAGEMENT_PORT);
+    let only = ports.first().filter(|_| ports.len() == 1);
+    let at = |port: u16| Connect(vec![("localhost".to_owned(), port)]);
+    match (usual.or(only), ports.is_empty()) {
+        (Some(port), _) => Ok((at(*port), true)),
+        // Whoever is not there, or another user's, says so itself.
+        (None, true) => Ok((at(MANAGEMENT_PORT), false)),
+        (None, false) => {
+            let all: Vec<String> =
+                ports.iter().map(|port| format!("-c localhost:{port}")).collect();
+            Err(format!("several clusters run on this host; choose one: {}", all.join(", ")))
+        }
+    }
+}
+
 /// A configuration as it was told, and the ids that are free.
 fn understood(told: Configuration) -> Result<(ClusterConfig, Vec<u16>), AskError> {
     let parsed = ClusterConfig::parse(told.text.as_bytes());
@@ -306,6 +336,20 @@ const REFUSALS_MAX: u32 = 20;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_operator_finds_the_only_cluster_or_the_one_at_the_usual_port() {
+        let at = |ports: &[u16]| chosen(&ports.iter().copied().collect());
+        let found = |port, found| Ok((Connect(vec![("localhost".into(), port)]), found));
+        assert_eq!(at(&[]), found(1186, false));
+        assert_eq!(at(&[3306]), found(3306, true));
+        assert_eq!(at(&[1186]), found(1186, true));
+        assert_eq!(at(&[1186, 3306, 40_000]), found(1186, true));
+        let several = at(&[40_000, 3306]).unwrap_err();
+        assert!(several.ends_with("-c localhost:3306, -c localhost:40000"), "{several}");
+        let given = Connect::parse("a:1").unwrap();
+        assert_eq!(Connect::of_operator(Some(&given)), Ok((given, false)));
+    }
 
     #[test]
     fn places_are_hosts_and_ports() {

@@ -82,6 +82,7 @@ pub(crate) fn run(options: &DataOptions) -> Result<(), String> {
         nodes: vec![(node, Role::Data)],
         links: Some(links(&config, own, listeners, Some(service), on_links)),
         application: None,
+        operator: None,
         listeners: Listeners::default(),
         tls: None,
         disk,

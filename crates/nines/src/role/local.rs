@@ -2,13 +2,16 @@
 //!
 //! # Owns
 //! Sockets in the abstract namespace, named by the address and the port that the node listens on:
-//! whoever knows where a node is finds it by the same name here.
+//! whoever knows where a node is finds it by the same name here. Management nodes have a name more,
+//! by which operators find them who know nothing.
 //! # Guarantees
 //! A node answers its own user and root, who may read its files anyway, and nobody else; an asker
 //! asks nobody but its own user, or root. The system tells each end the user of the other.
 //! # Failure
 //! Without the socket, for example where another process has the name, askers use TCP.
 
+use std::collections::BTreeSet;
+use std::fs;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::linux::net::SocketAddrExt;
@@ -27,9 +30,41 @@ use super::request::{ANSWER_TIMEOUT, converse};
 /// Answers requests of this host for a node that listens at these addresses, until the process
 /// ends.
 pub(super) fn serve(addresses: &[SocketAddr], answer: &Answer) -> Result<(), String> {
-    let mut names: Vec<String> = addresses.iter().map(|address| name(*address)).collect();
+    listen(names(addresses), answer)
+}
+
+/// As [`serve`], for a node that operators of this host find by [`operators_ports`].
+pub(super) fn serve_operators(addresses: &[SocketAddr], answer: &Answer) -> Result<(), String> {
+    let port = addresses.first().map(|address| address.port());
+    let by_operators = port.map(|port| format!("{OPERATORS}{port}"));
+    listen(names(addresses).into_iter().chain(by_operators).collect(), answer)
+}
+
+/// By what a node is found that listens at these addresses.
+fn names(addresses: &[SocketAddr]) -> Vec<String> {
+    let names = addresses.iter().map(|address| name(*address));
     // Who does not say on which address of this host finds it by its port.
-    names.extend(addresses.first().map(|address| name_of_port(address.port())));
+    names.chain(addresses.first().map(|address| name_of_port(address.port()))).collect()
+}
+
+/// Ports of the nodes on this host that answer operators and are of this user; for root, of
+/// anybody. Nothing is known where the system does not tell of its sockets.
+pub(super) fn operators_ports() -> BTreeSet<u16> {
+    let sockets = fs::read("/proc/net/unix").unwrap_or_default();
+    let ports = listed(&String::from_utf8_lossy(&sockets));
+    let is_ours = |port: &u16| connect_ours(format!("{OPERATORS}{port}")).is_some();
+    ports.into_iter().filter(is_ours).collect()
+}
+
+/// The ports in the system's list of Unix sockets, in which names of the abstract namespace begin
+/// with `@`.
+fn listed(sockets: &str) -> BTreeSet<u16> {
+    let names = sockets.lines().filter_map(|line| line.rsplit(' ').next()?.strip_prefix('@'));
+    names.filter_map(|name| name.strip_prefix(OPERATORS)?.parse().ok()).collect()
+}
+
+/// Binds these names and answers there.
+fn listen(names: Vec<String>, answer: &Answer) -> Result<(), String> {
     let serving = Arc::new(AtomicUsize::new(0));
     for name in names {
         let listener = UnixAddress::from_abstract_name(&name)
@@ -97,8 +132,7 @@ pub(super) fn exchange(address: SocketAddr, request: &[u8]) -> Option<io::Result
     let by_port = is_loopback(ip).then(|| name_of_port(address.port()));
     let names = [Some(name(address)), by_port];
     let stream = names.into_iter().flatten().find_map(|name| {
-        let stream = UnixStream::connect_addr(&UnixAddress::from_abstract_name(name).ok()?).ok()?;
-        let peer = socket_peercred(&stream).ok()?.uid;
+        let (stream, peer) = connect(name)?;
         // Root asks for anybody, and a node of another user says why it does not answer.
         let is_ours = peer == geteuid() || peer == Uid::ROOT || geteuid() == Uid::ROOT;
         is_ours.then_some(stream)
@@ -109,6 +143,19 @@ pub(super) fn exchange(address: SocketAddr, request: &[u8]) -> Option<io::Result
         converse(stream, request)
     };
     Some(exchange())
+}
+
+/// Connects to a name; with the user at the other end.
+fn connect(name: String) -> Option<(UnixStream, Uid)> {
+    let stream = UnixStream::connect_addr(&UnixAddress::from_abstract_name(name).ok()?).ok()?;
+    let peer = socket_peercred(&stream).ok()?.uid;
+    Some((stream, peer))
+}
+
+/// Connects to a name of this user's own; root's are all.
+fn connect_ours(name: String) -> Option<UnixStream> {
+    let (stream, peer) = connect(name)?;
+    (peer == geteuid() || geteuid() == Uid::ROOT).then_some(stream)
 }
 
 fn is_loopback(ip: IpAddr) -> bool {
@@ -123,6 +170,8 @@ fn name_of_port(port: u16) -> String {
     format!("nines-service/{port}")
 }
 
+/// What the names begin with by which operators find nodes; the port follows.
+const OPERATORS: &str = "nines-operators/";
 /// Requests that are answered at a time.
 const SERVING_MAX: usize = 32;
 /// How long an asker may take.
@@ -152,5 +201,31 @@ mod tests {
         let elsewhere = SocketAddr::new("127.0.0.9".parse().unwrap(), address.port());
         assert!(exchange(elsewhere, &request).is_some(), "by the port alone");
         assert!(exchange("192.0.2.1:1186".parse().unwrap(), &request).is_none());
+    }
+
+    #[test]
+    fn operators_find_a_node_that_is_there_for_them() {
+        let holders = [(); 2].map(|()| TcpListener::bind(("127.0.0.1", 0)).unwrap());
+        let [data, management] = holders.each_ref().map(|holder| holder.local_addr().unwrap());
+        let answer: Answer = Arc::new(|_, _, _| {});
+        serve(&[data], &answer).unwrap();
+        serve_operators(&[management], &answer).unwrap();
+        let found = operators_ports();
+        assert!(found.contains(&management.port()), "{found:?}");
+        assert!(!found.contains(&data.port()), "a data node answers no operators");
+    }
+
+    #[test]
+    fn the_list_of_sockets_is_read() {
+        let text = "Num       RefCount Protocol Flags    Type St Inode Path\n\
+             0000000000000000: 00000002 00000000 00010000 0001 01 22 /run/x.sock\n\
+             0000000000000000: 00000002 00000000 00010000 0001 01 23\n\
+             0000000000000000: 00000002 00000000 00010000 0001 01 24 @nines-operators/3306\n\
+             0000000000000000: 00000003 00000000 00000000 0001 03 25 @nines-operators/3306\n\
+             0000000000000000: 00000002 00000000 00010000 0001 01 26 @nines-service/11861\n\
+             0000000000000000: 00000002 00000000 00010000 0001 01 27 @nines-operators/x\n\
+             0000000000000000: 00000002 00000000 00010000 0001 01 28 @nines-operators/1186\n";
+        assert_eq!(listed(text).into_iter().collect::<Vec<_>>(), [1186, 3306]);
+        assert!(listed("").is_empty());
     }
 }

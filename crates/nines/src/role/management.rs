@@ -2,6 +2,7 @@
 //! keeps the cluster log, and answers operators.
 
 mod cluster_log;
+pub(crate) mod one_process;
 pub(crate) mod registry;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -156,7 +157,7 @@ pub(crate) fn run(options: &ManagementOptions) -> Result<(), String> {
         credentials,
     });
     let service = desk.clone().service();
-    local::serve(&addresses(own, on_links.is_some())?, &service.answer)?;
+    local::serve_operators(&addresses(own, on_links.is_some())?, &service.answer)?;
     let follower = follower(&log, &config, node, board);
     let started = Cluster::start(Setup {
         config: Arc::new(kernel),
@@ -164,7 +165,8 @@ pub(crate) fn run(options: &ManagementOptions) -> Result<(), String> {
         scheduling: Scheduling::default(),
         nodes: vec![(node, Role::Management)],
         links: Some(links(&config, own, listeners, Some(service), on_links)),
-        application: Some(follower),
+        application: None,
+        operator: Some(follower),
         listeners: Listeners::default(),
         tls: None,
         disk,
@@ -194,6 +196,7 @@ fn cluster_log(
         roles: config.nodes().iter().map(|node| (node.id, node.role.to_string())).collect(),
         silence: limits(own).silence,
         file: directory.map(|base| base.join(format!("nines_{}_cluster.log", own.id.0))),
+        prints: true,
     })
 }
 
@@ -627,7 +630,8 @@ impl Desk {
         }
         let (Some(host), Some(port)) = (found.host(), found.port()) else {
             return Err(format!(
-                "node {} is an SQL node, which is stopped where it runs, or by SHUTDOWN",
+                "node {} is an SQL node: stop it where it runs (`systemctl stop nines-sql`, or \
+                 SIGTERM to its process)",
                 node.0
             ));
         };

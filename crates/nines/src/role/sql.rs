@@ -91,6 +91,7 @@ pub(crate) fn run(options: &SqlOptions) -> Result<(), String> {
         nodes: vec![(node, Role::Client)],
         links: Some(links(&config, own, LinkListeners::default(), None, on_links)),
         application: Some(application),
+        operator: None,
         listeners: place.listeners,
         tls: Some(place.tls),
         disk: None,

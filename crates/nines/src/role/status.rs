@@ -28,6 +28,9 @@ pub(crate) struct ClusterStatus {
     /// Rows outlive a stop of all data nodes.
     #[serde(default)]
     pub(crate) on_disk: bool,
+    /// All nodes are one process: that of `nines dev`.
+    #[serde(default)]
+    pub(crate) one_process: bool,
     /// Tells configurations apart.
     pub(crate) configuration: String,
     /// The version of the program that tells it.
@@ -143,6 +146,7 @@ impl ClusterStatus {
             on_disk: config
                 .nodes_of(Role::Data)
                 .all(|node| node.value("Diskless") != Some(Value::Flag(true))),
+            one_process: false,
             configuration: config.fingerprint().to_string(),
             version: env!("CARGO_PKG_VERSION").into(),
             settling: state.takeovers.len(),

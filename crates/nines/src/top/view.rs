@@ -19,6 +19,8 @@ pub(super) struct View {
     cluster: String,
     told_by: u16,
     serves: bool,
+    /// All nodes share the threads of one process.
+    one_process: bool,
     seconds: f64,
     /// What holds it up, the worst first.
     bottlenecks: Vec<String>,
@@ -69,6 +71,7 @@ impl View {
             cluster: status.name.clone(),
             told_by: status.told_by,
             serves: status.serves,
+            one_process: status.one_process,
             seconds,
             bottlenecks: bottlenecks(status, &nodes),
             nodes,
@@ -82,6 +85,9 @@ impl View {
             "cluster {} {state}; told by node {}, over {:.1} s\n",
             self.cluster, self.told_by, self.seconds
         );
+        if self.one_process {
+            text += "all nodes are one process: CPU is that of the process\n";
+        }
         match self.bottlenecks.first() {
             None => text += "nothing is at its limit\n",
             Some(_) => self.bottlenecks.iter().for_each(|line| text += &format!("! {line}\n")),
@@ -200,9 +206,9 @@ impl NodeView {
         workers
     }
 
-    /// What of this node is at its limit, each with how bad that is.
-    fn limits(&self) -> Vec<(u64, String)> {
-        let (mut found, name) = (Vec::new(), self.name());
+    /// Which of its threads are at their limit, each with how bad that is.
+    fn busy_threads(&self, name: &str) -> Vec<(u64, String)> {
+        let mut found = Vec::new();
         for (worker, busy) in self.workers_by_number() {
             if busy >= CPU_LIMIT {
                 found.push((busy, format!("{name}: worker {worker} at {busy} % CPU")));
@@ -216,6 +222,12 @@ impl NodeView {
                 found.push((busy, format!("{name}: {what} at {busy} % CPU")));
             }
         }
+        found
+    }
+
+    /// What else of this node is at its limit, each with how bad that is.
+    fn limits(&self) -> Vec<(u64, String)> {
+        let (mut found, name) = (Vec::new(), self.name());
         if self.memory_percent >= MEMORY_LIMIT {
             let text = format!("{name}: data memory {} % full", self.memory_percent);
             found.push((500 + self.memory_percent, text));
@@ -258,6 +270,14 @@ fn bottlenecks(status: &ClusterStatus, nodes: &[NodeView]) -> Vec<String> {
             found.push((900, format!("{}: does not tell its figures", node.name())));
         }
         found.extend(node.limits());
+        if !status.one_process {
+            found.extend(node.busy_threads(&node.name()));
+        }
+    }
+    if status.one_process {
+        // Each node tells the same of them.
+        let first = nodes.iter().find(|node| node.told && node.role == "data");
+        found.extend(first.map(|node| node.busy_threads("the process")).unwrap_or_default());
     }
     found.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
     found.truncate(BOTTLENECKS_MAX);

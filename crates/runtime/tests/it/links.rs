@@ -108,6 +108,7 @@ impl Apart {
             application: (role == Role::Client).then(|| -> runtime::ApplicationFactory {
                 Arc::new(move |place| Box::new(Application::new(place, board.clone())))
             }),
+            operator: None,
             listeners: Listeners::default(),
             tls: None,
             disk: None,

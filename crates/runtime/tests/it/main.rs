@@ -91,6 +91,7 @@ impl Running {
             application: Some(Arc::new(move |place| {
                 Box::new(Application::new(place, for_application.clone()))
             })),
+            operator: None,
             listeners,
             tls,
             disk: None,

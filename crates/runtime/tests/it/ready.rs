@@ -34,6 +34,7 @@ fn a_cluster_that_serves_in_the_first_turn_of_a_thread_is_told_of() {
         nodes: vec![(NodeId(51), Role::Client)],
         links: None,
         application: Some(Arc::new(|_| Box::new(Contented))),
+        operator: None,
         listeners: Listeners::default(),
         tls: None,
         disk: None,

@@ -110,6 +110,8 @@ fn garbage_is_told_by_name() {
     let cases = [
         ("shwo", "did you mean `show`?"),
         ("survivabilty", "did you mean `survivability`?"),
+        ("restart all --roling", "too much after `restart`; did you mean --rolling?"),
+        ("stop 2 --froce", "did you mean --force?"),
         ("dance", "`dance` is not an order; see `help`"),
         ("show dance", "`dance` is not an order"),
         ("2", "what about 2?"),
@@ -165,10 +167,4 @@ fn every_word_has_its_help() {
         };
         assert!(parse(&cut(&line)).is_ok(), "{line}");
     }
-}
-
-#[test]
-fn distances() {
-    assert_eq!((distance("", "abc"), distance("abc", "abc")), (3, 0));
-    assert_eq!((distance("shwo", "show"), distance("sho", "show")), (2, 1));
 }

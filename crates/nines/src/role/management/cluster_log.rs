@@ -1,7 +1,7 @@
 //! The cluster log: what has happened, in order, with reasons.
 //!
 //! # Owns
-//! The thread that writes it: to standard output, to a file, and for those who ask.
+//! The thread that writes it: to standard output if it is to, to a file, and for those who ask.
 //! # Guarantees
 //! A loss is told with its reason. The state in which a node is missing and the fate of the link to
 //! it arrive on different ways; the first one waits for the other, for [`REASON_WAIT`] at most.
@@ -50,6 +50,8 @@ pub(super) struct LogSetup {
     pub(super) silence: stdx::Duration,
     /// The file it is kept in, if any.
     pub(super) file: Option<PathBuf>,
+    /// Each line goes to standard output.
+    pub(super) prints: bool,
 }
 
 impl ClusterLog {
@@ -154,7 +156,9 @@ impl Writer {
                 event: draft.event.into(),
                 text: draft.text.replace("{why}", &reason),
             };
-            tell(&entry.line());
+            if self.setup.prints {
+                tell(&entry.line());
+            }
             self.keep(entry);
         }
     }
@@ -221,7 +225,7 @@ mod tests {
     fn setup(file: Option<PathBuf>) -> LogSetup {
         let roles = BTreeMap::from([(NodeId(2), "data".to_string())]);
         let silence = stdx::Duration::from_millis(1_000);
-        LogSetup { own: NodeId(49), roles, silence, file }
+        LogSetup { own: NodeId(49), roles, silence, file, prints: true }
     }
 
     fn texts(log: &ClusterLog, number: usize) -> Vec<String> {
