@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What a large catalog costs: how long schema changes take, what others notice, memory, restarts, questions about one table.
 
-    cargo build --release -p nines
+    cargo build --profile dist -p nines
     python3 bench/catalog/measure.py                      # 20,000 tables with two secondary indexes each, on a cluster of processes
     python3 bench/catalog/measure.py --tables 2000        # for a look
 
@@ -348,7 +348,7 @@ def slow_steps(cluster):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     root = HERE.parents[1]
-    parser.add_argument("--nines", default=root / "target/release/nines", help="the program")
+    parser.add_argument("--nines", default=root / "target/dist/nines", help="the program")
     parser.add_argument("--base", help="where the directory of the cluster is made")
     parser.add_argument("--tables", type=int, default=20_000, help="tables [20,000]")
     parser.add_argument("--step", type=int, default=1_000, help="tables of each line [1,000]")

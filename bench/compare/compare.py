@@ -468,7 +468,7 @@ def run_part(part, options, found):
 
 def options_of(argv):
     """Reads the command line."""
-    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release"
+    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "dist"
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--nines", default=str(target / "nines"), help="the server's binary")
     parser.add_argument("--echo", default=str(target / "echo"), help="the binary of the server that does nothing")
@@ -547,7 +547,7 @@ def main():
                 options.load_generator: set(many.MIXES) & workloads, options.native: "native" in workloads}
     for binary in [binary for binary, wanted in binaries.items() if wanted]:
         if not shutil.which(binary):
-            sys.exit(f"{binary} is missing: cargo build --release -p nines -p bench -p tpcc")
+            sys.exit(f"{binary} is missing: cargo build --profile dist -p nines -p bench -p tpcc")
     if workloads & set(YCSB) and not Path(options.ycsb, "classes").is_dir():
         sys.exit("--ycsb must name the folder that `cargo xtask bench compare` has made")
     machine, found, text = facts(options), Found(), ""

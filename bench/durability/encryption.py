@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures what encryption at rest costs an update: processor time of `nines dev --dir` with a key and without.
 
-    cargo build --release -p nines
+    cargo build --profile dist -p nines
     python3 bench/durability/encryption.py            # writes a Markdown table to standard output
 
 Two servers are up all the time, and take turns at the same load (sysbench, oltp_update_non_index, 189 bytes a row), so that
@@ -62,7 +62,7 @@ class Server:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--nines", default=ROOT / "target/release/nines", type=Path)
+    parser.add_argument("--nines", default=ROOT / "target/dist/nines", type=Path)
     parser.add_argument("--base", type=Path, help="where the directories go [default: /tmp]")
     parser.add_argument("--rows", default=50_000, type=int)
     parser.add_argument("--clients", default=8, type=int)

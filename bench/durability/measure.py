@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures what durability costs and how fast a cluster is back: `nines dev --dir` under sysbench.
 
-    cargo build --release -p nines
+    cargo build --profile dist -p nines
     python3 bench/durability/measure.py             # writes Markdown tables to standard output
 
 Figures, each with a directory of its own under --base (put it on the disk that is to be measured):
@@ -207,7 +207,7 @@ def restart(options, base):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-    parser.add_argument("--nines", default=str(target / "release" / "nines"), help="the server's binary")
+    parser.add_argument("--nines", default=str(target / "dist" / "nines"), help="the server's binary")
     parser.add_argument("--base", help="where the data goes [default: the temporary directory]")
     parser.add_argument("--rows", type=int, default=1_000_000, help="rows of the table")
     parser.add_argument("--seconds", type=int, default=10, help="of each measurement of commits")
@@ -218,7 +218,7 @@ def main():
     for program in ["sysbench", "mysql", options.nines]:
         if not shutil.which(program):
             sys.exit(f"{program} is missing; `cargo xtask clients` installs programs, "
-                     "`cargo build --release -p nines` makes the server")
+                     "`cargo build --profile dist -p nines` makes the server")
     with tempfile.TemporaryDirectory(prefix="nines-durability-", dir=options.base) as base:
         for figure in (commits, checkpoints, restart):
             if options.only in (None, figure.__name__):

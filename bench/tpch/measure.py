@@ -2,7 +2,7 @@
 """TPC-H's 22 queries on Nines, MariaDB with InnoDB, and DuckDB, on this machine, in this run.
 
     pip install pymysql tpchgen-cli duckdb             # and MariaDB's server
-    cargo build --release -p nines
+    cargo build --profile dist -p nines
     python3 bench/tpch/measure.py --scale 0.1 --rounds 5
 
 Every system holds the same tables with the same keys, and is asked by one connection, query by query, the systems in turns. The
@@ -242,7 +242,7 @@ def report(results, all_systems, options):
 def arguments():
     """What the user wants."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--nines", default=ROOT / "target/release/nines", help="the program")
+    parser.add_argument("--nines", default=ROOT / "target/dist/nines", help="the program")
     parser.add_argument("--scale", type=float, default=0.01, help="scale factor: 1 is 8.7 million rows")
     parser.add_argument("--data", help="a folder with the generator's files of that scale")
     parser.add_argument("--rounds", type=int, default=3, help="rounds that count")

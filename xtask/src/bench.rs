@@ -30,7 +30,7 @@ fn is_given(args: &[String], name: &str) -> bool {
 }
 
 /// The command of a script in Python with these arguments, and the programs that they do not name:
-/// each an option and the program's name. These are built of `packages`, for release.
+/// each an option and the program's name. These are built of `packages`, with the profile `dist`.
 fn script_with(
     workspace: &Workspace,
     script: &str,
@@ -40,15 +40,15 @@ fn script_with(
 ) -> Result<Command, String> {
     if !programs.iter().all(|(option, _)| is_given(args, option)) {
         let mut build = Command::new(cargo());
-        build.args(["build", "--release"]);
+        build.args(["build", "--profile", "dist"]);
         build.args(packages.iter().flat_map(|package| ["-p", package]));
         passed(&workspace.root, &mut build)?;
     }
-    let release = workspace.root.join(previous::target(&workspace.root, &environment_here()));
+    let target = workspace.root.join(previous::target(&workspace.root, &environment_here()));
     let mut command = Command::new("python3");
     command.arg(script).args(args);
     for (option, program) in programs.iter().filter(|(option, _)| !is_given(args, option)) {
-        command.arg(option).arg(release.join("release").join(program));
+        command.arg(option).arg(target.join("dist").join(program));
     }
     Ok(command)
 }

@@ -118,6 +118,7 @@ fn packages(needs: &[Need], who: &str) -> Result<(), String> {
              or what they are called in your distribution (a database server need not be running)"
         ));
     }
+    println!("for {who}: apt-get install {list}");
     let _guard = NoServices::start();
     run(apt(&["update", "--quiet"]))?;
     let mut install = apt(&["install", "--yes", "--quiet", "--no-install-recommends"]);

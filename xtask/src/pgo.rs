@@ -1,11 +1,11 @@
-//! `cargo xtask pgo`: the program for release, compiled with what is known of how it is used.
+//! `cargo xtask pgo`: the program for packages, compiled with what is known of how it is used.
 //!
 //! # Owns
 //! A program that counts, its training (`bench/pgo/train.py`), and the program that is built with
 //! the counts. All of it lies in `pgo` of the target folder.
 //! # Guarantees
 //! The counts are of the same sources and compiler as the program; nothing of an earlier run is
-//! used. What the program does is what that of `cargo build --release` does.
+//! used. What the program does is what that of `cargo build --profile dist` does.
 //! # Failure
 //! What is missing is named, with the command that installs it.
 
@@ -42,13 +42,13 @@ pub(crate) fn run(workspace: &Workspace, args: &[String]) -> Result<ExitCode, St
     let counts = folder.join("counts");
     empty(&counts).map_err(|error| format!("{}: {error}", counts.display()))?;
 
-    let driver = ["build", "--release", "-p", "tpcc"];
+    let driver = ["build", "--profile", "dist", "-p", "tpcc"];
     passed(root, Command::new(cargo()).args(driver))?;
     let generate = format!("-Cprofile-generate={}", counts.display());
     let counting = build(root, &compiler, &folder.join("counting"), &generate)?;
     let mut training = Command::new("python3");
     training.arg(TRAINING).arg("--nines").arg(counting);
-    training.arg("--tpcc").arg(target.join("release/tpcc")).args(args);
+    training.arg("--tpcc").arg(target.join("dist/tpcc")).args(args);
     passed(root, training.env("LLVM_PROFILE_FILE", counts.join("%p-%m.profraw")))?;
 
     let merged = folder.join("merged.profdata");
@@ -70,12 +70,12 @@ fn empty(folder: &Path) -> std::io::Result<()> {
 /// Builds the server for release with one more flag; where it is. With a target named, programs
 /// that only build others do without the flag.
 fn build(root: &Path, compiler: &Compiler, folder: &Path, flag: &str) -> Result<PathBuf, String> {
-    let args = ["build", "--release", "-p", "nines", "--target", &compiler.host];
+    let args = ["build", "--profile", "dist", "-p", "nines", "--target", &compiler.host];
     let mut command = Command::new(cargo());
     command.args(args).arg("--target-dir").arg(folder);
     let given = std::env::var("RUSTFLAGS").unwrap_or_default();
     passed(root, command.env("RUSTFLAGS", format!("{given} {flag}").trim()))?;
-    Ok(folder.join(&compiler.host).join("release/nines"))
+    Ok(folder.join(&compiler.host).join("dist/nines"))
 }
 
 /// The program that merges counts: of the compiler, or of its LLVM as the system has it.

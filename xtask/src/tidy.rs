@@ -14,6 +14,7 @@ mod error_codes;
 mod layers;
 mod lines;
 mod markdown;
+mod pages;
 mod purity;
 mod registry;
 mod rust_source;
@@ -142,6 +143,7 @@ fn check(workspace: &Workspace, tree: &Tree) -> Report {
     }
     report.findings.extend(registry::check(tree));
     report.findings.extend(error_codes::check(tree));
+    report.findings.extend(pages::check(tree));
     report.findings.extend(check_aliases(tree));
     let exceptions: usize = tree.rust_files().map(|f| lines::length_exceptions(&f.text)).sum();
     report.notes.push(format!("functions excepted from the length limit: {exceptions}"));
@@ -195,7 +197,9 @@ fn aliases(source: &RustSource) -> Vec<(usize, String)> {
 
 fn write_generated(root: &Path, tree: &Tree) -> Result<(), String> {
     for (path, text) in
-        [registry::generate(tree), error_codes::generate(tree)].into_iter().flatten()
+        [registry::generate(tree), error_codes::generate(tree), pages::generate(tree)]
+            .into_iter()
+            .flatten()
     {
         if tree.text(path) != Some(&text) {
             let full = root.join(path);
