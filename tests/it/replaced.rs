@@ -1,4 +1,4 @@
-//! The host of a data node is replaced by another one, in the order that the operator's guide gives.
+//! The host of a data node is replaced by another one, in the order of the operator's guide.
 
 use std::fs;
 use std::process::Command;

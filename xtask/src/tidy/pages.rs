@@ -19,7 +19,8 @@ static FOUND: Rule = Rule {
 const HEAD: &str = "\
 # Decisions
 
-Why it is as it is: what was weighed, what was chosen, what follows. Generated from the titles of the records by `cargo xtask tidy --write`.
+Why it is as it is: what was weighed, what was chosen, what follows.
+Generated from the titles of the records by `cargo xtask tidy --write`.
 
 | | decision |
 |---|---|
@@ -89,7 +90,7 @@ mod tests {
             ("README.md", "[why](docs/decisions/README.md)"),
         ];
         let (path, page) = generate(&tree(&files)).unwrap();
-        let rows: Vec<&str> = page.lines().skip(6).collect();
+        let rows: Vec<&str> = page.lines().skip(7).collect();
         let expected =
             ["| 0001 | [First](0001-a.md) |", "| 0002 | [Second \\| third](0002-b.md) |"];
         assert_eq!(rows, expected);

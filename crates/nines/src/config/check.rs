@@ -193,7 +193,12 @@ impl<'a> Report<'a> {
             })
         });
         let warnings = self.advice.iter().map(|advice| {
-            json!({"topic": advice.topic, "nodes": ids(&advice.nodes), "what": advice.what, "fatal": advice.fatal})
+            json!({
+                "topic": advice.topic,
+                "nodes": ids(&advice.nodes),
+                "what": advice.what,
+                "fatal": advice.fatal,
+            })
         });
         let notices = self.notices.iter().map(|notice| {
             let kind = match notice.kind {
