@@ -110,6 +110,42 @@ fn a_statement_can_be_killed() {
     assert!(text == "1\n" || errors.contains("ERROR 1317"), "{text} {errors}");
 }
 
+/// A separator behind the last field is no field; a column that SET gives its value lacks none; NULL
+/// where there is none is said once; the first value that was generated is LAST_INSERT_ID().
+#[test]
+fn load_data_warns_of_what_is_lost_alone() {
+    let server = Server::start(&["--local-infile"]);
+    let path = std::env::temp_dir().join(format!("nines-warn-{}.csv", std::process::id()));
+    std::fs::write(&path, "1,2,\n3,4,\n5,6,7\n8,9,,\n\\N,1\n").unwrap();
+    let load = |table: &str, more: &str| {
+        format!(
+            "LOAD DATA LOCAL INFILE '{}' INTO TABLE {table} FIELDS TERMINATED BY ',' {more};
+             SHOW WARNINGS;",
+            path.display()
+        )
+    };
+    let mut client = server.client("mysql");
+    client.args(["--local-infile=1", "--batch", "--skip-column-names", "-e"]);
+    client.arg(format!(
+        "CREATE DATABASE d; USE d; CREATE TABLE t (a INT NOT NULL, b INT);
+         CREATE TABLE s (id INT AUTO_INCREMENT PRIMARY KEY, c INT NOT NULL, d INT NOT NULL);
+         {} SELECT '-'; {} SELECT LAST_INSERT_ID(), MIN(id), SUM(c), SUM(d) FROM s;",
+        load("t", ""),
+        load("s", "(@x, d) SET c = COALESCE(@x, 0)"),
+    ));
+    let truncated = |row| {
+        format!(
+            "Warning\t1262\tRow {row} was truncated; it contained more data than there were input \
+             columns\n"
+        )
+    };
+    let null = "Warning\t1263\tColumn set to default value; NULL supplied to NOT NULL column 'a' at \
+                row 5\n";
+    let both = truncated(3) + &truncated(4);
+    assert_eq!(succeed(client), format!("{both}{null}-\n{both}1\t1\t17\t22\n"));
+    let _ = std::fs::remove_file(path);
+}
+
 #[test]
 fn load_data_local_reads_the_clients_file() {
     let server = Server::start(&["--local-infile"]);

@@ -19,6 +19,7 @@ mod fuzz;
 mod hangs;
 mod heavy;
 mod hosts;
+mod ids;
 mod joining;
 mod large;
 mod links;

@@ -2,7 +2,7 @@
 
 use model::{Epoch, NodeId, OperationNumber, Refusal, TableId, TransactionId, Value, WorkerId};
 use vector::Block;
-use wire::{CoordinatorRef, TransactionState};
+use wire::{CoordinatorRef, Effect, TransactionState};
 
 use crate::client::ScannedRows;
 
@@ -35,16 +35,13 @@ pub struct UnsettledTransaction {
 }
 
 /// The answer to one operation of a batch: the row that was read (its projected values), or
-/// whether a row with the key existed before the change.
+/// what a change has made of the row with its key.
 #[derive(Clone, Debug, PartialEq)]
 pub enum OperationAnswer {
     /// A read found the row; the projected columns.
     Row(Vec<Value>),
     /// A change is done.
-    Written {
-        /// A row with the key was there before.
-        existed: bool,
-    },
+    Written(Effect),
 }
 
 /// What has come from data nodes.

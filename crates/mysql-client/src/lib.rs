@@ -43,6 +43,8 @@ pub struct Answer {
     pub rows: Vec<TextRow>,
     /// How many rows were changed.
     pub changed: u64,
+    /// The insert id: the value of an AUTO_INCREMENT column that the server tells of; 0 for none.
+    pub insert_id: u64,
     /// How many warnings and notes there are.
     pub warnings: u16,
 }
@@ -149,7 +151,7 @@ impl Session {
         let first = self.packet()?;
         match first.first() {
             Some(&OK) => {
-                (answer.changed, answer.warnings) = changed(&first)?;
+                (answer.changed, answer.insert_id, answer.warnings) = changed(&first)?;
                 return Ok(answer);
             }
             Some(&ERROR) => return Err(refusal(&first)),
@@ -260,13 +262,13 @@ fn row(packet: &[u8], columns: usize) -> io::Result<TextRow> {
     Ok(row)
 }
 
-/// The rows that an OK packet says were changed, and the warnings it counts.
-fn changed(packet: &[u8]) -> io::Result<(u64, u16)> {
+/// The rows that an OK packet says were changed, its insert id, and the warnings it counts.
+fn changed(packet: &[u8]) -> io::Result<(u64, u64, u16)> {
     let mut rest = packet.get(1..).unwrap_or_default();
     let changed = length(&mut rest)?.ok_or_else(cut)?;
-    // The last number of AUTO_INCREMENT, then the status.
-    length(&mut rest)?;
-    Ok((changed, two_bytes(rest, 2)?))
+    let insert_id = length(&mut rest)?.ok_or_else(cut)?;
+    // The status, then the warnings.
+    Ok((changed, insert_id, two_bytes(rest, 2)?))
 }
 
 /// A description of a column: six names, then numbers of fixed width.

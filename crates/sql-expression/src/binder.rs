@@ -132,6 +132,8 @@ pub struct Binder<'b, 's> {
     steps: u64,
     in_aggregate: bool,
     in_window: bool,
+    /// What is bound next is all of a condition, or an operand of its AND and OR.
+    is_condition: bool,
     /// The window whose parts are being bound.
     window_name: Option<Box<str>>,
 }
@@ -155,6 +157,7 @@ impl<'b, 's> Binder<'b, 's> {
             steps: 0,
             in_aggregate: false,
             in_window: false,
+            is_condition: false,
             window_name: None,
         }
     }
@@ -171,6 +174,7 @@ impl<'b, 's> Binder<'b, 's> {
     /// Binds an expression that may be a row of values.
     pub fn bind_row(&mut self, expr: &Expr, clause: Clause) -> Result<Expression, SqlError> {
         let before = std::mem::replace(&mut self.clause, clause);
+        self.is_condition = matches!(clause, Clause::Where | Clause::On);
         let bound = self.expr(expr);
         self.clause = before;
         bound
@@ -196,7 +200,14 @@ impl<'b, 's> Binder<'b, 's> {
 
     fn expr(&mut self, expr: &Expr) -> Result<Expression, SqlError> {
         self.step()?;
+        let is_condition = std::mem::take(&mut self.is_condition);
         match expr {
+            Expr::And(list) => self.logical(list, true, is_condition),
+            Expr::Or(list) => self.logical(list, false, is_condition),
+            Expr::IsNull { operand, negated: false } if is_condition => {
+                let operand = self.value(operand)?;
+                Ok(self.null_or_zero_date(operand))
+            }
             Expr::Literal(literal) => self.literal(literal),
             Expr::Column(name) => self.name(name),
             Expr::Parameter(number) => Ok(self.parameter(*number)),
@@ -221,8 +232,6 @@ impl<'b, 's> Binder<'b, 's> {
             Expr::Window(call) => self.window_function(call),
             Expr::Unary { .. }
             | Expr::Binary { .. }
-            | Expr::And(_)
-            | Expr::Or(_)
             | Expr::IsNull { .. }
             | Expr::IsTruth { .. }
             | Expr::Like { .. }

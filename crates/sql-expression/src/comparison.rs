@@ -78,7 +78,14 @@ impl Comparison {
             (Kind::Null, Kind::Null) => Self::Text(CollationId::BINARY),
             (Kind::Null, other) => Self::alone(other, &right.result),
             (other, Kind::Null) => Self::alone(other, &left.result),
-            (Kind::Json, _) | (_, Kind::Json) => Self::Json,
+            (Kind::Json, _) => {
+                json_truth(right);
+                Self::Json
+            }
+            (_, Kind::Json) => {
+                json_truth(left);
+                Self::Json
+            }
             (Kind::Number(a), Kind::Number(b)) => Self::numbers(operation, a.max(b), left, right),
             (Kind::Date, Kind::Date | Kind::Time) | (Kind::Time, Kind::Date) => Self::DateTime,
             (Kind::Time, Kind::Time) => Self::Time,
@@ -337,6 +344,18 @@ fn date_with_text(
     let digits = parsed.digits;
     replace_date(date, text, moment, digits);
     Ok(Comparison::DateTime)
+}
+
+/// TRUE and FALSE beside JSON are its truth values, and not the numbers 1 and 0.
+fn json_truth(constant: &mut Expression) {
+    let Some(value) = constant.as_constant().filter(|_| constant.result.boolean) else { return };
+    let text: &[u8] = match value {
+        Datum::Null => return,
+        Datum::Int(0) | Datum::UInt(0) => b"false",
+        _ => b"true",
+    };
+    let result = ResultType::of(SqlType::new(TypeKind::Json, 0), false);
+    *constant = Expression::constant(Datum::Json(text.into()), result);
 }
 
 /// Makes a constant a date, or a date with time if it has one.

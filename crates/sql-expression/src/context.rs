@@ -123,6 +123,8 @@ pub struct EvalContext {
     pub warnings: Warnings,
     /// Values that do not fit are errors: a strict SQL mode, and the statement writes.
     pub strict: bool,
+    /// IGNORE: a subquery of several rows where one value is wanted is NULL, with a warning.
+    pub ignore: bool,
     /// The number of the row at hand, from 1, as warnings name it.
     pub row_number: u64,
     /// Random sequences of RAND(n), by the number of the call.
@@ -228,6 +230,7 @@ impl EvalContext {
             found_rows: 0,
             warnings: Warnings::default(),
             strict: false,
+            ignore: false,
             row_number: 1,
             sequences: BTreeMap::new(),
             patterns: PatternCache::default(),

@@ -426,6 +426,7 @@ fn cast_text(
     let mut text: Vec<u8> = match (is_bytes(from), to_bytes) {
         (true, false) => {
             let charset = to.collation.charset();
+            let text = sqltype::aligned(charset, &text);
             let converted = collation::to_utf8(charset, &text);
             if converted.first_bad.is_some() {
                 let from = collation::invalid_utf8_at(&text).unwrap_or(0);

@@ -46,7 +46,7 @@ pub use expression::{
     SubqueryKind, SubqueryUse,
 };
 pub use function::json::{json_argument, json_scalar};
-pub use function::signature::common_type;
+pub use function::signature::{common_type, number_of_bits};
 pub use function::{BlockEncryption, Described, Function, Volatility, described, function_names};
 pub use grouping::{Grouping, check_full_group_by};
 pub use kernel::{KernelColumn, to_kernel, to_kernel_value};

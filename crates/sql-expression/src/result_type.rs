@@ -26,6 +26,8 @@ pub struct ResultType {
     pub bits: bool,
     /// A condition: in JSON it is true or false, and not 1 or 0.
     pub boolean: bool,
+    /// A whole number as it is written: its text has the length of its type.
+    pub literal: bool,
 }
 
 /// How strongly an operand holds to its collation; the smaller one wins.
@@ -62,7 +64,15 @@ impl ResultType {
     /// A result that is no text.
     pub fn of(sql_type: SqlType, nullable: bool) -> Self {
         let coercibility = Coercibility::Numeric;
-        Self { sql_type, nullable, coercibility, ascii: true, bits: false, boolean: false }
+        Self {
+            sql_type,
+            nullable,
+            coercibility,
+            ascii: true,
+            bits: false,
+            boolean: false,
+            literal: false,
+        }
     }
 
     /// A column of this type.
@@ -110,7 +120,10 @@ impl ResultType {
 
     /// Most characters of its text.
     pub fn text_length(&self) -> u32 {
-        display_length(&self.sql_type)
+        match self.literal {
+            true => self.sql_type.length,
+            false => display_length(&self.sql_type),
+        }
     }
 }
 

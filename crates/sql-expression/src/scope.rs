@@ -15,7 +15,7 @@ use sql_parser::ast::ColumnRef;
 use sqltype::Datum;
 
 use crate::aggregate::AggregateCall;
-use crate::binder::BoundSubquery;
+use crate::binder::{BoundSubquery, Output};
 use crate::error::SqlError;
 use crate::expression::{ColumnName, Expression, Node, SubqueryId};
 use crate::result_type::ResultType;
@@ -37,6 +37,8 @@ pub struct Scope<'a> {
     of_groups: RefCell<Vec<SubqueryId>>,
     /// Whether aggregates of the subquery that is bound now can be this block's.
     hosting: Cell<Hosting>,
+    /// What the subquery that is bound now may name of the select list.
+    listed: RefCell<Vec<Output>>,
     /// How many blocks further out the nearest column is that was found since this was reset.
     nearest: Cell<u16>,
 }
@@ -210,6 +212,51 @@ impl<'a> Scope<'a> {
         Ok(None)
     }
 
+    /// Lets subqueries name these elements of the select list; those they could name before.
+    pub(crate) fn list(&self, listed: Vec<Output>) -> Vec<Output> {
+        self.listed.replace(listed)
+    }
+
+    /// The value that the select list of an enclosing block has under a name. Values of groups and
+    /// of other subqueries are not found.
+    pub(crate) fn find_listed(&self, name: &ColumnRef) -> Option<Expression> {
+        if name.table.is_some() {
+            return None;
+        }
+        for (block, depth) in self.outwards().skip(1).zip(1..) {
+            let listed = block.listed.borrow();
+            let mut named = listed.iter().filter(|o| same_name(&o.name, name.column.as_str()));
+            let Some(output) = named.next() else { continue };
+            let is_plain = !output.expression.any(&mut |part| {
+                matches!(
+                    part.node,
+                    Node::Aggregate(_) | Node::Window(_) | Node::Subquery(_) | Node::Deferred(_)
+                )
+            });
+            if !is_plain || output.expression.is_volatile() {
+                return None;
+            }
+            let mut value = output.expression.clone();
+            value.visit_mut(&mut |part| self.move_inward(part, depth));
+            return Some(value);
+        }
+        None
+    }
+
+    /// A column of a block so many blocks further out, as this block names it.
+    fn move_inward(&self, part: &mut Expression, blocks: u16) {
+        let (depth, index, name) = match &part.node {
+            Node::Column { index, name } => (blocks, *index, name.clone()),
+            Node::Outer { depth, index, name } => (depth + blocks, *index, name.clone()),
+            _ => return,
+        };
+        self.remember(depth, index);
+        for (scope, depth) in self.outwards().zip((0..=depth).rev()) {
+            scope.nearest.set(scope.nearest.get().min(depth));
+        }
+        part.node = Node::Outer { depth, index, name };
+    }
+
     /// The aggregates of the block, once all of it is bound; [`Node::Aggregate`] has their places.
     pub fn take_aggregates(&self) -> Vec<AggregateCall> {
         self.aggregates.take()
@@ -340,8 +387,14 @@ impl Found<'_> {
 }
 
 impl ScopeTable {
-    /// Whether a qualifier means this table. Names of databases and tables keep their case.
+    /// Whether a qualifier means this table. Names of databases and tables keep their case, but for
+    /// those of information_schema.
     fn is_named(&self, schema: Option<&str>, name: &str) -> bool {
+        const ANY_CASE: &str = "information_schema";
+        if self.schema.as_ref().is_some_and(|own| own.eq_ignore_ascii_case(ANY_CASE)) {
+            return schema.is_none_or(|schema| schema.eq_ignore_ascii_case(ANY_CASE))
+                && self.name.eq_ignore_ascii_case(name);
+        }
         let schema_fits = schema.is_none_or(|schema| self.schema.as_deref() == Some(schema));
         schema_fits && *self.name == *name
     }

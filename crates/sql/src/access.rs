@@ -171,7 +171,7 @@ impl Reader {
                     Ok(OperationAnswer::Row(row)) => Some(row),
                     Err(refusal) if absent(&refusal, wait) => None,
                     Err(refusal) => return Err(Failure::Refused(refusal)),
-                    Ok(OperationAnswer::Written { .. }) => {
+                    Ok(OperationAnswer::Written(_)) => {
                         return Err(Failure::Refused(ErrorCode::Internal.into()));
                     }
                 });

@@ -387,7 +387,8 @@ impl Connection {
     fn answer(&mut self, result: Result<Outcome, SqlError>, more: bool) {
         match result {
             Ok(Outcome::Rows) => self.end_of_rows(more),
-            Ok(Outcome::Done { affected, last_insert_id, info }) => {
+            Ok(Outcome::Done { affected, id, info }) => {
+                let last_insert_id = id.of_packet;
                 let changes = self.session.take_state_changes();
                 let (status, warnings) = (self.status(more), self.warnings());
                 let info = info.as_str();

@@ -248,10 +248,10 @@ fn finish(session: &mut Session, result: &Result<Outcome, SqlError>) {
     session.shared.measures.borrow_mut().ended(took, code);
     match result {
         Ok(Outcome::Rows) => session.row_count = -1,
-        Ok(Outcome::Done { affected, last_insert_id, .. }) => {
+        Ok(Outcome::Done { affected, id, .. }) => {
             session.row_count = i64::try_from(*affected).unwrap_or(i64::MAX);
-            if *last_insert_id != 0 {
-                session.last_insert_id = *last_insert_id;
+            if id.generated != 0 {
+                session.last_insert_id = id.generated;
             }
         }
         Err(error) => {

@@ -31,6 +31,7 @@ mod execute;
 mod facts;
 mod hint;
 mod information;
+mod insert_id;
 mod kernel;
 mod large;
 mod link;

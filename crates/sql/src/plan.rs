@@ -12,6 +12,7 @@
 pub(crate) mod block;
 pub(crate) mod common_table;
 mod condition;
+mod dependence;
 mod derived;
 mod derived_condition;
 mod distinct;

@@ -19,6 +19,7 @@ use mysql_wire::{Channel, answer};
 use sql_expression::Pauses;
 use sqltype::{Datum, SqlType, TypeKind, format};
 
+use crate::insert_id::InsertId;
 use crate::link::Link;
 
 /// How a statement ended.
@@ -30,8 +31,8 @@ pub(crate) enum Outcome {
     Done {
         /// Rows affected.
         affected: u64,
-        /// The first value generated for an AUTO_INCREMENT column; zero for none.
-        last_insert_id: u64,
+        /// What it tells of the ids of its rows.
+        id: InsertId,
         /// A line for people: `Rows matched: 1  Changed: 1  Warnings: 0`.
         info: String,
     },
@@ -46,7 +47,12 @@ impl Default for Outcome {
 impl Outcome {
     /// So many rows, and nothing else to say.
     pub(crate) fn affected(affected: u64) -> Self {
-        Self::Done { affected, last_insert_id: 0, info: String::new() }
+        Self::with_info(affected, String::new())
+    }
+
+    /// So many rows, and a line for people.
+    pub(crate) fn with_info(affected: u64, info: String) -> Self {
+        Self::Done { affected, id: InsertId::default(), info }
     }
 }
 

@@ -232,7 +232,7 @@ impl Sequences {
                     kernel.abort().await;
                     return Err(Failure::Refused(refusal));
                 }
-                Some(Ok(OperationAnswer::Written { .. })) | None => {
+                Some(Ok(OperationAnswer::Written(_))) | None => {
                     kernel.abort().await;
                     return Err(Failure::Refused(ErrorCode::Internal.into()));
                 }

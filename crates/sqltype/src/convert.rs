@@ -9,6 +9,8 @@
 
 use std::borrow::Cow;
 
+use collation::Charset;
+
 use crate::datum::Datum;
 use crate::decimal::Decimal;
 use crate::format::{bit_bytes, push_text};
@@ -51,6 +53,20 @@ pub fn text<'d>(datum: &'d Datum, sql_type: &SqlType) -> Option<Cow<'d, [u8]>> {
             Cow::Owned(out.into_bytes())
         }
     })
+}
+
+/// Bytes that are taken for text of a character set: where each of its characters has several bytes,
+/// zeros are put before the first one that is not whole.
+pub fn aligned(charset: Charset, bytes: &[u8]) -> Cow<'_, [u8]> {
+    let unit = match charset {
+        Charset::Ucs2 | Charset::Utf16 | Charset::Utf16le => 2,
+        Charset::Utf32 => 4,
+        _ => 1,
+    };
+    match bytes.len() % unit {
+        0 => Cow::Borrowed(bytes),
+        over => Cow::Owned([&[0; 4][..unit - over], bytes].concat()),
+    }
 }
 
 /// The number that an ENUM or SET stands for where numbers are wanted; `None` for other types.

@@ -126,10 +126,19 @@ impl Decimal {
         at += usize::from(matches!(text.get(at), Some(b'-' | b'+')));
         let (mut magnitude, mut scale, mut seen, mut point) = (Wide::ZERO, 0i64, false, false);
         let (mut dropped, mut round, mut is_full) = (0i64, None, false);
+        // MySQL reads nine words of nine digits, and whole digits come first: what comes behind is
+        // cut off, whatever the exponent says.
+        let (mut whole, mut fraction) = (0usize, 0usize);
         while let Some(byte) = text.get(at) {
             match byte {
                 b'0'..=b'9' => {
                     seen = true;
+                    whole += usize::from(!point);
+                    fraction += usize::from(point);
+                    if point && fraction > 9 * 9usize.saturating_sub(whole.div_ceil(9)) {
+                        at += 1;
+                        continue;
+                    }
                     // Beyond 72 digits only the size matters, and the first digit for rounding.
                     is_full = is_full || magnitude.digits() >= 72;
                     if !is_full {

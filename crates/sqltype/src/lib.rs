@@ -21,7 +21,7 @@ mod store;
 pub mod temporal;
 pub mod zone;
 
-pub use convert::{Converter, member_number, round_double, text};
+pub use convert::{Converter, aligned, member_number, round_double, text};
 pub use datum::Datum;
 pub use decimal::{Decimal, DecimalOverflow};
 pub use json::{Json, JsonPath};

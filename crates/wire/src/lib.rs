@@ -37,7 +37,8 @@ pub use encoding::{Link, PROTOCOL_VERSION, PROTOCOL_VERSION_MIN};
 pub use epoch::EpochMessage;
 pub use inspect::{InspectMessage, Inspection};
 pub use operation::{
-    LockMode, Operation, OperationKind, OperationOutcome, OperationResult, Projection, WaitPolicy,
+    Effect, LockMode, Operation, OperationKind, OperationOutcome, OperationResult, Projection,
+    WaitPolicy,
 };
 pub use scan::{
     ScanBatch, ScanId, ScanMessage, ScanOrder, ScanRequest, ScanRow, ScanRows, ScanSource,

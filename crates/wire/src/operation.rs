@@ -125,10 +125,25 @@ pub enum OperationOutcome {
     /// The row that was read, projected.
     Row(Row),
     /// The change is staged on every replica.
-    Written {
-        /// A row with the key was there before.
-        existed: bool,
-    },
+    Written(Effect),
+}
+
+/// What a change has made of the row with its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Codec)]
+pub enum Effect {
+    /// There was none before.
+    Created,
+    /// The row is what it was before, byte for byte.
+    Unchanged,
+    /// Another one, or none, is in its place.
+    Changed,
+}
+
+impl Effect {
+    /// Whether a row with the key was there before.
+    pub fn existed(self) -> bool {
+        self != Self::Created
+    }
 }
 
 /// The answer to one operation.

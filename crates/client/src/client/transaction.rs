@@ -598,9 +598,7 @@ fn decode(ctx: &Ctx<'_>, call: &Call, results: Vec<OperationResult>) -> Answers 
         .map(|answer| {
             let decoder = decoders.next().and_then(Option::as_ref);
             match (answer.result?, decoder) {
-                (OperationOutcome::Written { existed }, _) => {
-                    Ok(OperationAnswer::Written { existed })
-                }
+                (OperationOutcome::Written(effect), _) => Ok(OperationAnswer::Written(effect)),
                 (OperationOutcome::Row(row), Some(decoder)) => {
                     decoder.decode(ctx.cluster(), &row).map(OperationAnswer::Row)
                 }

@@ -146,7 +146,7 @@ impl IndexBuilder {
                     entries.extend(entry_of(table, index, &row));
                 }
                 Err(refusal) if refusal.code == ErrorCode::RowNotFound => {}
-                Ok(OperationAnswer::Written { .. }) | Err(_) => return Next::Again,
+                Ok(OperationAnswer::Written(_)) | Err(_) => return Next::Again,
             }
         }
         if entries.is_empty() { Next::Commit } else { Next::Add(entries) }
@@ -188,7 +188,7 @@ fn compared(entries: &[Vec<Value>], answers: Answers) -> Next {
         match answer {
             Ok(OperationAnswer::Row(found)) if found == *entry => {}
             Ok(OperationAnswer::Row(_)) => return Next::Violated,
-            Ok(OperationAnswer::Written { .. }) | Err(_) => return Next::Again,
+            Ok(OperationAnswer::Written(_)) | Err(_) => return Next::Again,
         }
     }
     Next::Commit

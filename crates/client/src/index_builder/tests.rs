@@ -10,8 +10,8 @@ use model::{
     SchemaChange, Table, TableId, Value, WorkerId,
 };
 use wire::{
-    ClientReply, ClientRequest, ControlMessage, Envelope, InspectMessage, Inspection, Message,
-    Operation, OperationKind, OperationOutcome, OperationResult, ScanBatch, ScanMessage,
+    ClientReply, ClientRequest, ControlMessage, Effect, Envelope, InspectMessage, Inspection,
+    Message, Operation, OperationKind, OperationOutcome, OperationResult, ScanBatch, ScanMessage,
     ScanRequest, ScanRow, ScanRows, ScanStatus, TransactionState,
 };
 
@@ -223,7 +223,7 @@ impl Node {
                 }
             }
             OperationKind::Insert { row } if self.put(&table, row.clone()) => {
-                Ok(OperationOutcome::Written { existed: false })
+                Ok(OperationOutcome::Written(Effect::Created))
             }
             OperationKind::Insert { .. } => Err(ErrorCode::RowExists.into()),
             other => panic!("{other:?}"),

@@ -211,7 +211,7 @@ impl Coordinator {
                 return;
             }
             record.waits.remove(&u64::from(prepared.number.0));
-            if matches!(prepared.result, Ok(OperationOutcome::Written { .. }))
+            if matches!(prepared.result, Ok(OperationOutcome::Written(_)))
                 && let Some(leg) = record.leg_mut(leg)
             {
                 leg.staged = true;

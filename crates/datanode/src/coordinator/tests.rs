@@ -18,9 +18,9 @@ use model::{
 };
 use stdx::{Duration, Few, Instant};
 use wire::{
-    ClientReply, ClientRequest, CoordinatorMessage, CoordinatorRef, EpochMessage, LegId, Message,
-    Operation, OperationKind, OperationOutcome, ParticipantMessage, PreparedOperation, ReportedLeg,
-    ReportedLegStatus, ReportedTransaction, TransactionState, UniqueImages,
+    ClientReply, ClientRequest, CoordinatorMessage, CoordinatorRef, Effect, EpochMessage, LegId,
+    Message, Operation, OperationKind, OperationOutcome, ParticipantMessage, PreparedOperation,
+    ReportedLeg, ReportedLegStatus, ReportedTransaction, TransactionState, UniqueImages,
 };
 
 use super::Coordinator;
@@ -208,7 +208,7 @@ fn insert(number: u32) -> Operation {
 }
 
 fn done(internal: u32, images: Option<UniqueImages>) -> PreparedOperation {
-    let outcome = OperationOutcome::Written { existed: false };
+    let outcome = OperationOutcome::Written(Effect::Created);
     let done = PreparedOperation::done(OperationNumber(internal), outcome);
     PreparedOperation { images: images.map(Box::new), ..done }
 }

@@ -8,8 +8,8 @@ use model::{
 use stdx::{Duration, Few};
 use store::lock_table::{LockAnswer, LockKey, LockOwner, Mode as LockMode};
 use wire::{
-    Besides, Chain, CoordinatorMessage, CoordinatorRef, LegId, Message, Operation, OperationKind,
-    OperationOutcome, PreparedOperation, StagedWrite, UniqueImages, WaitPolicy,
+    Besides, Chain, CoordinatorMessage, CoordinatorRef, Effect, LegId, Message, Operation,
+    OperationKind, OperationOutcome, PreparedOperation, StagedWrite, UniqueImages, WaitPolicy,
 };
 
 use super::Participant;
@@ -70,7 +70,7 @@ impl Answers {
 /// What a successful operation has done.
 enum Executed {
     Read(Row),
-    Written { existed: bool, write: StagedWrite, images: Option<Box<UniqueImages>> },
+    Written { effect: Effect, write: StagedWrite, images: Option<Box<UniqueImages>> },
 }
 
 /// How an operation comes to be run.
@@ -243,8 +243,8 @@ impl Participant {
                 let outcome = OperationOutcome::Row(row);
                 answers.at_once.push(PreparedOperation::done(number, outcome));
             }
-            Ok(Executed::Written { existed, write, images }) => {
-                let outcome = OperationOutcome::Written { existed };
+            Ok(Executed::Written { effect, write, images }) => {
+                let outcome = OperationOutcome::Written(effect);
                 let done = PreparedOperation::done(number, outcome);
                 answers.writes.push(write);
                 answers.after_writes.push(PreparedOperation { images, ..done });
@@ -361,7 +361,12 @@ impl Participant {
         };
         let followed = table.is_followed();
         let image = row.filter(|_| followed).map(|row| Row(row.into()));
-        let (existed, before) = (row.is_some(), row.map_or(0, <[u8]>::len));
+        let effect = match (row, &after) {
+            (None, _) => Effect::Created,
+            (Some(row), Some(after)) if *row == *after.0 => Effect::Unchanged,
+            (Some(_), _) => Effect::Changed,
+        };
+        let before = row.map_or(0, <[u8]>::len);
         let size = after.as_ref().map_or(0, |row| row.0.len());
         if size > before && !self.has_room(ctx, size as u64) {
             probe!(ctx, "participant: memory full at the primary");
@@ -371,7 +376,7 @@ impl Participant {
         let images =
             followed.then(|| Box::new(UniqueImages { before: image, after: after.clone() }));
         let write = self.stage(handle, number, (partition, place), (key, hash), after);
-        Ok(Executed::Written { existed, write, images })
+        Ok(Executed::Written { effect, write, images })
     }
 
     /// Keeps an after-image in the leg, in a place of its own if the row is new.

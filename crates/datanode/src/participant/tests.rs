@@ -26,9 +26,9 @@ use model::{
 };
 use stdx::{Duration, Few, HashMap, Instant, Prng};
 use wire::{
-    Besides, Chain, CoordinatorMessage, DeadlockSearch, LegId, LockMode, Message, Operation,
-    OperationKind, OperationOutcome, ParticipantMessage, Projection, RollbackScope, SearchOrigin,
-    WaitPolicy,
+    Besides, Chain, CoordinatorMessage, DeadlockSearch, Effect, LegId, LockMode, Message,
+    Operation, OperationKind, OperationOutcome, ParticipantMessage, Projection, RollbackScope,
+    SearchOrigin, WaitPolicy,
 };
 
 use super::Participant;

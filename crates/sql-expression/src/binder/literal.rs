@@ -5,7 +5,7 @@ use std::sync::Arc;
 use collation::{Charset, CollationId, to_utf8};
 use sql_parser::ast::{Expr, Ident, Literal, TemporalKind};
 use sqltype::temporal::{parse_date_time, parse_time};
-use sqltype::{Datum, Decimal, SqlType, TimeZone, TypeKind};
+use sqltype::{Datum, Decimal, SqlType, TimeZone, TypeKind, aligned};
 
 use super::Binder;
 use crate::error::SqlError;
@@ -128,12 +128,17 @@ fn integer(number: u64) -> Expression {
     let digits = number.checked_ilog10().map_or(1, |log| log + 1);
     let sql_type = SqlType::new(TypeKind::BigInt, digits);
     match i64::try_from(number) {
-        Ok(signed) => Expression::constant(Datum::Int(signed), ResultType::of(sql_type, false)),
+        Ok(signed) => Expression::constant(Datum::Int(signed), whole_number(sql_type)),
         Err(_) => {
             let sql_type = SqlType { unsigned: true, ..sql_type };
-            Expression::constant(Datum::UInt(number), ResultType::of(sql_type, false))
+            Expression::constant(Datum::UInt(number), whole_number(sql_type))
         }
     }
+}
+
+/// The type of a whole number as it is written, whose length is that of its text.
+pub(super) fn whole_number(sql_type: SqlType) -> ResultType {
+    ResultType { literal: true, ..ResultType::of(sql_type, false) }
 }
 
 fn decimal(digits: &str) -> Expression {
@@ -159,6 +164,7 @@ fn introduced_literal(charset: &str, bytes: &[u8]) -> Result<Expression, SqlErro
     let text = match set {
         Charset::Binary => bytes.into(),
         _ => {
+            let bytes = &aligned(set, bytes);
             let converted = to_utf8(set, bytes);
             if converted.first_bad.is_some() {
                 return Err(invalid_text(set, bytes));

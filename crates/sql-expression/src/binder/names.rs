@@ -52,7 +52,10 @@ impl Binder<'_, '_> {
         {
             return self.output_value(at, name);
         }
-        Err(SqlError::unknown_column(written(name), self.clause))
+        match self.scope.find_listed(name) {
+            Some(value) => Ok(value),
+            None => Err(SqlError::unknown_column(written(name), self.clause)),
+        }
     }
 
     /// HAVING sees the select list and the GROUP BY list, not the other columns of FROM.

@@ -2,8 +2,9 @@
 
 use collation::CollationId;
 use sql_parser::ast::{BinaryOp, Case as CaseSyntax, Expr, Ident, Literal, Truth, UnaryOp};
-use sqltype::{Datum, TypeKind};
+use sqltype::{Date, DateTime, Datum, TypeKind};
 
+use super::literal::whole_number;
 use super::{Binder, ComparedParameter};
 use crate::comparison::Comparison;
 use crate::error::SqlError;
@@ -21,8 +22,6 @@ impl Binder<'_, '_> {
         match expr {
             Expr::Unary { op, operand } => self.unary(*op, operand),
             Expr::Binary { op, left, right } => self.binary(*op, left, right),
-            Expr::And(list) => self.logical(list, true),
-            Expr::Or(list) => self.logical(list, false),
             Expr::IsNull { operand, negated } => {
                 let operand = self.value(operand)?;
                 let is_null = self.is_null(operand);
@@ -51,7 +50,7 @@ impl Binder<'_, '_> {
             let value = Datum::Int((*number as i64).wrapping_neg());
             let digits = number.checked_ilog10().map_or(1, |log| log + 1);
             let sql_type = sqltype::SqlType::new(TypeKind::BigInt, digits + 1);
-            return Ok(Expression::constant(value, ResultType::of(sql_type, false)));
+            return Ok(Expression::constant(value, whole_number(sql_type)));
         }
         match op {
             UnaryOp::Not => {
@@ -91,6 +90,25 @@ impl Binder<'_, '_> {
         self.fold(Expression { node, result })
     }
 
+    /// `operand IS NULL` as a condition: of a DATE or DATETIME column that is NOT NULL it finds the
+    /// zero dates, for ODBC's sake.
+    pub(super) fn null_or_zero_date(&self, operand: Expression) -> Expression {
+        let kind = &operand.result.sql_type.kind;
+        let is_date = matches!(kind, TypeKind::Date | TypeKind::DateTime);
+        if !is_date || operand.result.nullable || operand.as_column().is_none() {
+            return self.is_null(operand);
+        }
+        let zero = match kind {
+            TypeKind::Date => Datum::Date(Date::default()),
+            _ => Datum::DateTime(DateTime::default()),
+        };
+        let of = ResultType::of(operand.result.sql_type.clone(), false);
+        let (op, comparison) = (BinaryOp::Equal, Comparison::DateTime);
+        let right = Expression::constant(zero, of);
+        let node = Node::Compare(Box::new(Compare { op, comparison, left: operand, right }));
+        Expression { node, result: ResultType::truth(false) }
+    }
+
     fn is_null(&self, operand: Expression) -> Expression {
         let node = Node::IsNull(Box::new(operand));
         self.fold(Expression { node, result: ResultType::truth(false) })
@@ -112,9 +130,15 @@ impl Binder<'_, '_> {
     }
 
     /// AND and OR. Operands that decide nothing are left out, so that `1 = 1 AND …` costs nothing.
-    fn logical(&mut self, list: &[Expr], is_and: bool) -> Result<Expression, SqlError> {
+    pub(super) fn logical(
+        &mut self,
+        list: &[Expr],
+        is_and: bool,
+        is_condition: bool,
+    ) -> Result<Expression, SqlError> {
         let mut parts = Vec::with_capacity(list.len());
         for expr in list {
+            self.is_condition = is_condition;
             let part = self.value(expr)?;
             match part.as_constant().map(truth_of_number) {
                 Some(Some(truth)) if truth == is_and => {}

@@ -7,6 +7,7 @@ use crate::error::SqlError;
 use crate::expression::{Expression, Node, RowQuantifier, SubqueryKind, SubqueryUse};
 use crate::print;
 use crate::result_type::ResultType;
+use crate::scope::Clause;
 
 /// Most values of rows that are compared by their order: each is two levels of the expression, and
 /// all that goes through an expression calls itself for each level.
@@ -134,7 +135,12 @@ impl Binder<'_, '_> {
     fn subquery(&mut self, query: &Query, exists: bool) -> Result<BoundSubquery, SqlError> {
         let scope = self.scope;
         scope.host(self.hosting());
-        scope.noting_groups(|| self.environment.subquery(query, scope, exists))
+        let sees_list = matches!(self.clause, Clause::FieldList | Clause::Having | Clause::OrderBy);
+        let listed = if sees_list { self.outputs.clone() } else { Vec::new() };
+        let before = scope.list(listed);
+        let bound = scope.noting_groups(|| self.environment.subquery(query, scope, exists));
+        scope.list(before);
+        bound
     }
 
     pub(super) fn scalar_subquery(&mut self, query: &Query) -> Result<Expression, SqlError> {

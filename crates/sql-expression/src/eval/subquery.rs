@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use sqltype::{Datum, SqlType};
 
 use crate::comparison::{Comparison, holds};
-use crate::context::EvalContext;
+use crate::context::{EvalContext, Level};
 use crate::error::SqlError;
 use crate::expression::{BinaryOp, Expression, Node, RowQuantifier, SubqueryKind, SubqueryUse};
 use crate::result_type::ResultType;
@@ -21,11 +21,21 @@ pub(super) fn value(
         return match rows.rows() {
             [] => Ok(Datum::Null),
             [only] => Ok(only.first().cloned().unwrap_or(Datum::Null)),
-            _ => Err(SqlError::of::<1242>(&[])),
+            _ => several_rows(context).map(|()| Datum::Null),
         };
     }
     let truth = truth(subquery, row, context)?.flatten();
     Ok(truth.map_or(Datum::Null, Datum::truth))
+}
+
+/// There are several rows where one is wanted: 1242, or with IGNORE a warning.
+fn several_rows(context: &mut EvalContext) -> Result<(), SqlError> {
+    let error = SqlError::of::<1242>(&[]);
+    if !context.ignore {
+        return Err(error);
+    }
+    context.note(Level::Warning, error);
+    Ok(())
 }
 
 /// The truth of a predicate over a subquery; nothing for a subquery that is a value.
@@ -67,7 +77,10 @@ fn operands<'e>(
                 let values = match rows.rows() {
                     [] => vec![Datum::Null; columns.len()],
                     [only] => only.clone(),
-                    _ => return Err(SqlError::of::<1242>(&[])),
+                    _ => {
+                        several_rows(context)?;
+                        vec![Datum::Null; columns.len()]
+                    }
                 };
                 return Ok(values.into_iter().zip(columns.iter().map(|of| &of.sql_type)).collect());
             }
@@ -141,7 +154,7 @@ impl Test<'_> {
         match rows.rows() {
             [] => Ok(None),
             [only] => self.holds(only, context),
-            _ => Err(SqlError::of::<1242>(&[])),
+            _ => several_rows(context).map(|()| None),
         }
     }
 

@@ -13,9 +13,7 @@ use super::Function;
 use crate::binder::BindSettings;
 use crate::error::SqlError;
 use crate::expression::{Expression, Node};
-use crate::result_type::{
-    Coercibility, Collating, ResultType, display_length, illegal_mix, merge_collations,
-};
+use crate::result_type::{Coercibility, Collating, ResultType, illegal_mix, merge_collations};
 
 /// A call whose type is being derived.
 pub(crate) struct Signature<'s> {
@@ -224,13 +222,28 @@ fn fraction_of(result: &ResultType, expression: &Expression) -> u8 {
     }
 }
 
+/// The number that the last eight bytes are.
+fn low_bits(bytes: &[u8]) -> u64 {
+    let from = bytes.len().saturating_sub(8);
+    bytes[from..].iter().fold(0u64, |number, byte| number << 8 | u64::from(*byte))
+}
+
+/// The number that the bytes of a hexadecimal or bit literal are where it is stored as a number:
+/// more than 64 bits are beyond every range.
+pub fn number_of_bits(bytes: &[u8]) -> Datum {
+    let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
+    match bytes.len() - zeros {
+        0..=8 => Datum::UInt(low_bits(bytes)),
+        _ => Datum::Double(f64::INFINITY),
+    }
+}
+
 /// An operand where a number is wanted: hexadecimal literals become numbers.
 pub(crate) fn number_of(mut operand: Expression) -> Expression {
     if operand.result.bits
         && let Node::Constant(Datum::Bytes(bytes)) = &operand.node
     {
-        let from = bytes.len().saturating_sub(8);
-        let number = bytes[from..].iter().fold(0u64, |number, byte| number << 8 | u64::from(*byte));
+        let number = low_bits(bytes);
         operand.node = Node::Constant(Datum::UInt(number));
         operand.result = ResultType::of(SqlType::unsigned_big_int(), false);
     }
@@ -418,7 +431,7 @@ pub fn common_type(
     if collating.coercibility >= Coercibility::Numeric {
         collating.coercibility = Coercibility::Coercible;
     }
-    let length = kinds.map(display_length).max().unwrap_or(0);
+    let length = known.iter().map(|one| one.text_length()).max().unwrap_or(0);
     let is_blob = known.iter().any(|one| {
         one.sql_type.kind.is_string()
             && matches!(

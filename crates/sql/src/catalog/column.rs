@@ -203,9 +203,9 @@ fn sql_type(
         DataType::Varbinary(length) => varchar(name, SqlType::binary(*length), rules)?,
         DataType::Text(size, length, character) => {
             let sql_type = text(TypeKind::Text, 0, character)?;
-            lob(name, sql_type, *size, *length)?
+            lob(sql_type, *size, *length)
         }
-        DataType::Blob(size, length) => lob(name, SqlType::new(TypeKind::Text, 0), *size, *length)?,
+        DataType::Blob(size, length) => lob(SqlType::new(TypeKind::Text, 0), *size, *length),
         DataType::Date => SqlType::new(TypeKind::Date, 10),
         DataType::Time(digits) => temporal(name, TypeKind::Time, 10, *digits)?,
         DataType::DateTime(digits) => temporal(name, TypeKind::DateTime, 19, *digits)?,
@@ -446,24 +446,18 @@ fn varchar(name: &str, sql_type: SqlType, rules: &mut Rules<'_>) -> Result<SqlTy
         format!("Converting column '{name}' from {from} to {to}"),
     ));
     let length = sql_type.length;
-    lob(name, sql_type, LobSize::Normal, Some(length))
+    Ok(lob(sql_type, LobSize::Normal, Some(length)))
 }
 
 /// TEXT and BLOB; a length chooses the smallest kind that holds as many characters.
-fn lob(
-    name: &str,
-    sql_type: SqlType,
-    size: LobSize,
-    length: Option<u32>,
-) -> Result<SqlType, SqlError> {
+fn lob(sql_type: SqlType, size: LobSize, length: Option<u32>) -> SqlType {
     let width = u64::from(sql_type.collation.charset().max_len());
     let size = match length.map(|length| u64::from(length) * width) {
         None | Some(0) => size,
         Some(1..=0xFF) => LobSize::Tiny,
         Some(0x100..=0xFFFF) => LobSize::Normal,
         Some(0x1_0000..=0xFF_FFFF) => LobSize::Medium,
-        Some(0x100_0000..=0xFFFF_FFFF) => LobSize::Long,
-        Some(_) => return Err(error::width_too_big(name, u32::MAX)),
+        Some(_) => LobSize::Long,
     };
     let (kind, length) = match size {
         LobSize::Tiny => (TypeKind::TinyText, 0xFF),
@@ -471,7 +465,7 @@ fn lob(
         LobSize::Medium => (TypeKind::MediumText, 0xFF_FFFF),
         LobSize::Long => (TypeKind::LongText, u32::MAX),
     };
-    Ok(SqlType { kind, length, ..sql_type })
+    SqlType { kind, length, ..sql_type }
 }
 
 fn temporal(

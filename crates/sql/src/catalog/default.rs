@@ -7,7 +7,7 @@
 //! # Not here
 //! Evaluating defaults when rows are made (`execute`).
 
-use sql_expression::SqlError;
+use sql_expression::{SqlError, number_of_bits};
 use sql_parser::ast::{self, Expr, Literal};
 use sqltype::{Converter, DateTime, Datum, Place, Problems, SqlType, TimeZone, TypeKind, format};
 
@@ -44,8 +44,16 @@ pub(crate) fn define(
             true => Ok(ColumnDefault::Value(Datum::Null)),
             false => Err(invalid()),
         },
-        Some(ast::ColumnDefault::Literal(_)) if has_no_default(&column.sql_type.kind) => {
-            Err(error::no_default_allowed(&column.name))
+        Some(ast::ColumnDefault::Literal(expr)) if has_no_default(&column.sql_type.kind) => {
+            let refused = error::no_default_allowed(&column.name);
+            match expr {
+                // An empty text is no default either, but the statement goes on.
+                Expr::Literal(Literal::String(text)) if text.is_empty() && !rules.strict => {
+                    rules.notes.push(refused);
+                    define(column, None, rules)
+                }
+                _ => Err(refused),
+            }
         }
         Some(ast::ColumnDefault::Literal(expr)) => {
             constant(column, expr, rules).map(ColumnDefault::Value)
@@ -56,6 +64,20 @@ pub(crate) fn define(
 /// The types that have no constant defaults.
 pub(crate) fn has_no_default(kind: &TypeKind) -> bool {
     kind.is_lob() || *kind == TypeKind::Json
+}
+
+/// The value of a hexadecimal or bit literal that goes into a column of this type, and its type:
+/// where the column has numbers, a number.
+pub(crate) fn literal_bits(value: Datum, of: SqlType, to: &SqlType) -> (Datum, SqlType) {
+    let is_number = to.kind.is_integer()
+        || matches!(
+            to.kind,
+            TypeKind::Decimal | TypeKind::Float | TypeKind::Double | TypeKind::Year
+        );
+    match value {
+        Datum::Bytes(bytes) if is_number => (number_of_bits(&bytes), SqlType::unsigned_big_int()),
+        value => (value, of),
+    }
 }
 
 /// A literal as the column stores it; error 1067 if it does not fit.
@@ -69,6 +91,12 @@ fn constant(
     if value.is_null() {
         return Err(invalid());
     }
+    let (value, from) = match expr {
+        Expr::Literal(Literal::Hex(_) | Literal::Bit(_)) => {
+            literal_bits(value, from, &column.sql_type)
+        }
+        _ => (value, from),
+    };
     let zone = rules.context.facts.time_zone.clone();
     let mut problems = Problems::new();
     let mut converter = Converter {

@@ -458,7 +458,7 @@ impl World {
                     }
                 }
                 self.rows.entry(table).or_default().push(row);
-                Ok(OperationAnswer::Written { existed: false })
+                Ok(OperationAnswer::Written(wire::Effect::Created))
             }
             OperationAction::Update { key, assignments, .. } => {
                 let at = self.find(table, &key).ok_or(ErrorCode::RowNotFound)?;
@@ -467,21 +467,27 @@ impl World {
                     let Expression::Constant(value) = value else { panic!("{value:?}") };
                     row[usize::from(column.0)] = value;
                 }
-                Ok(OperationAnswer::Written { existed: true })
+                Ok(OperationAnswer::Written(wire::Effect::Changed))
             }
             OperationAction::Delete { key, .. } => {
                 let at = self.find(table, &key).ok_or(ErrorCode::RowNotFound)?;
                 self.rows.get_mut(&table).expect("a row was found").remove(at);
-                Ok(OperationAnswer::Written { existed: true })
+                Ok(OperationAnswer::Written(wire::Effect::Changed))
             }
             OperationAction::Upsert { row } => {
                 let existed = self.find(table, &pick(&row, &definition.primary_key));
                 let rows = self.rows.entry(table).or_default();
-                match existed {
-                    Some(at) => rows[at] = row,
-                    None => rows.push(row),
-                }
-                Ok(OperationAnswer::Written { existed: existed.is_some() })
+                Ok(OperationAnswer::Written(match existed {
+                    Some(at) if rows[at] == row => wire::Effect::Unchanged,
+                    Some(at) => {
+                        rows[at] = row;
+                        wire::Effect::Changed
+                    }
+                    None => {
+                        rows.push(row);
+                        wire::Effect::Created
+                    }
+                }))
             }
         }
     }

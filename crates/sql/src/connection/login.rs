@@ -247,7 +247,7 @@ async fn admit(
     enter(connection, greeting, &user, database.as_deref()).await?;
     let session = &mut connection.session;
     session.login.audited = session.audit_login(&greeting.peer.transport).await;
-    let outcome = Outcome::Done { affected: 0, last_insert_id: 0, info };
+    let outcome = Outcome::with_info(0, info);
     connection.answer(Ok(outcome), false);
     Ok(())
 }

@@ -342,7 +342,7 @@ pub(super) async fn run(
         sequences.raise(&session.kernel, id, first.saturating_sub(1), start).await?;
     }
     let info = "Records: 0  Duplicates: 0  Warnings: 0".to_owned();
-    Ok(Outcome::Done { affected: 0, last_insert_id: 0, info })
+    Ok(Outcome::with_info(0, info))
 }
 
 /// Refuses when somebody else has altered the table meanwhile: the statement is run again.

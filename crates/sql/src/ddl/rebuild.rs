@@ -265,7 +265,7 @@ fn copy_to<'a>(
 fn outcome(copy: &Copy<'_>, warnings: u64) -> Outcome {
     let records = copy.records;
     let info = format!("Records: {records}  Duplicates: 0  Warnings: {warnings}");
-    Outcome::Done { affected: records, last_insert_id: 0, info }
+    Outcome::with_info(records, info)
 }
 
 /// Whether the same may succeed when it is tried again.

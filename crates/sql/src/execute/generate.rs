@@ -3,7 +3,9 @@
 //! # Owns
 //! Which rows get a value, and what the explicit ones among them do to the sequence.
 //! # Not here
-//! Where values come from (`sequences`).
+//! Where values come from (`sequences`), what clients are told of them (`insert_id`).
+
+use std::ops::Range;
 
 use model::ErrorCode;
 use sql_expression::{SqlError, SqlMode};
@@ -11,17 +13,40 @@ use sqltype::{Datum, SqlType};
 
 use crate::execute::row::RowMaker;
 use crate::execute::run::{Row, Run};
+use crate::insert_id::RowId;
 use crate::kernel::Failure;
 use crate::sequences::Spacing;
 
-/// Fills AUTO_INCREMENT columns; the first value generated, or zero. An explicit value moves the
-/// sequence on for the rows behind it, not for those before.
+/// The AUTO_INCREMENT values of the rows of a statement.
+#[derive(Debug, Default)]
+pub(crate) struct Ids {
+    /// The position of the column, if the table has one.
+    column: Option<usize>,
+    /// The numbers of the rows that have got their value, ascending.
+    generated: Vec<Range<usize>>,
+}
+
+impl Ids {
+    /// That of the row with this number, counted from zero.
+    pub(crate) fn of(&self, number: usize, row: &[Datum]) -> RowId {
+        let Some(at) = self.column else { return RowId::None };
+        let next = self.generated.partition_point(|rows| rows.end <= number);
+        match self.generated.get(next).is_some_and(|rows| rows.contains(&number)) {
+            true => RowId::generated(&row[at]),
+            false => RowId::given(&row[at]),
+        }
+    }
+}
+
+/// Fills AUTO_INCREMENT columns. An explicit value moves the sequence on for the rows behind it,
+/// not for those before.
 pub(crate) async fn generate(
     run: &mut Run<'_>,
     maker: &RowMaker,
     rows: &mut [Row],
-) -> Result<u64, SqlError> {
-    let Some((at, _)) = maker.definition.auto_increment() else { return Ok(0) };
+) -> Result<Ids, SqlError> {
+    let Some((at, _)) = maker.definition.auto_increment() else { return Ok(Ids::default()) };
+    let mut ids = Ids { column: Some(at), generated: Vec::new() };
     let keeps_zero = run.context.facts.sql_mode.contains(SqlMode::NO_AUTO_VALUE_ON_ZERO);
     let wants = |row: &Row| match &row[at] {
         Datum::Null => true,
@@ -36,7 +61,7 @@ pub(crate) async fn generate(
         true => run.session.variables.insert_id.take(),
         false => None,
     };
-    let (mut first, mut rest) = (0, rows);
+    let (mut done, mut rest) = (0, rows);
     while !rest.is_empty() {
         let is_given = |row: &Row| !wants(row);
         let wanting = rest.iter().position(is_given).unwrap_or(rest.len());
@@ -51,23 +76,19 @@ pub(crate) async fn generate(
                 raise(run, maker, next.saturating_sub(spacing.increment)).await?;
                 forced = Some(next);
             }
-            first = if first == 0 { begin } else { first };
+            ids.generated.push(done..done + empty.len());
         }
         let given = behind.iter().position(wants).unwrap_or(behind.len());
         let (given, behind) = behind.split_at_mut(given);
-        let largest = given.iter().filter_map(|row| match row[at] {
-            Datum::Int(v) => u64::try_from(v).ok(),
-            Datum::UInt(v) => Some(v),
-            _ => None,
-        });
-        if let Some(largest) = largest.max().filter(|largest| *largest > 0) {
+        if let Some(largest) = largest_of(given.iter().map(|row| &row[at])) {
             raise(run, maker, largest).await?;
             let above = spacing.first_from(largest.saturating_add(1)).unwrap_or(u64::MAX);
             forced = forced.map(|next| next.max(above));
         }
+        done += empty.len() + given.len();
         rest = behind;
     }
-    Ok(first)
+    Ok(ids)
 }
 
 /// Numbers rows from `begin` on; what the next one would get.
@@ -90,6 +111,28 @@ fn number(
         next = next.saturating_add(spacing.increment);
     }
     Ok(next)
+}
+
+/// An UPDATE gives the AUTO_INCREMENT column this value: those generated from now on are larger.
+pub(crate) async fn raise_above(
+    run: &mut Run<'_>,
+    maker: &RowMaker,
+    value: &Datum,
+) -> Result<(), SqlError> {
+    match largest_of([value].into_iter()) {
+        Some(value) => raise(run, maker, value).await,
+        None => Ok(()),
+    }
+}
+
+/// The largest of the values, if the sequence has to be above it.
+fn largest_of<'v>(values: impl Iterator<Item = &'v Datum>) -> Option<u64> {
+    let numbers = values.filter_map(|value| match value {
+        Datum::Int(v) => u64::try_from(*v).ok(),
+        Datum::UInt(v) => Some(*v),
+        _ => None,
+    });
+    numbers.max().filter(|largest| *largest > 0)
 }
 
 /// Sees to it that values generated from now on are larger.

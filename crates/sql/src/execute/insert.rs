@@ -16,7 +16,7 @@ use sql_expression::{Binder, Clause, Expression, Level, Scope, ScopeColumn, Scop
 use sql_parser::LiteralRows;
 use sql_parser::ast::{self, Expr, InsertSource};
 use sqltype::Datum;
-use wire::{LockMode, Projection, WaitPolicy};
+use wire::{Effect, LockMode, Projection, WaitPolicy};
 
 use crate::access::{ReadMode, Reader};
 use crate::catalog::TableDefinition;
@@ -28,6 +28,7 @@ use crate::execute::reference::children::{self, Cascade};
 use crate::execute::row::{RowMaker, kernel_value};
 use crate::execute::run::{Row, Run, memory_of_row};
 use crate::execute::scan::datum_of;
+use crate::insert_id::{InsertId, RowId, StoredIds};
 use crate::large::read::complete_locked;
 use crate::plan::from::definition_columns;
 use crate::plan::merge::InsertThrough;
@@ -83,6 +84,7 @@ impl InsertPlan {
     ) -> Result<Outcome, SqlError> {
         let mut run = Run::new(session, parameters);
         run.context.strict = run.context.facts.sql_mode.is_strict();
+        run.context.ignore = self.maker.ignore;
         run.add_subplans(&self.subplans);
         let result = execute(&mut run, self, rows).await;
         run.finish();
@@ -244,6 +246,31 @@ struct New {
     values: Vec<Value>,
     /// What the query has read beside it.
     read: Vec<Datum>,
+    id: RowId,
+}
+
+/// What has been done so far.
+#[derive(Debug, Default)]
+struct Done {
+    /// Rows affected.
+    affected: u64,
+    /// Rows that were in the way of others: deleted, updated or left alone.
+    duplicates: u64,
+    ids: StoredIds,
+}
+
+impl Done {
+    /// A row has been stored where none was.
+    fn stored(&mut self, id: RowId) {
+        self.affected += 1;
+        self.ids.add(id);
+    }
+
+    /// So many rows were in the way of one that was stored.
+    fn replaced(&mut self, rows: u64) {
+        self.affected += rows;
+        self.duplicates += rows;
+    }
 }
 
 async fn execute(
@@ -254,7 +281,7 @@ async fn execute(
     let (mut rows, mut held) = rows_of(run, plan, literals).await?;
     // Beside them stand their values as the kernel has them.
     held.add(held.bytes())?;
-    let first_generated = generate(run, &plan.maker, &mut rows).await?;
+    let ids = generate(run, &plan.maker, &mut rows).await?;
     let mut new = Vec::with_capacity(rows.len());
     let hidden = match plan.maker.definition.hidden_key {
         Some(_) => take(run, &plan.maker, rows.len() as u64, Spacing::default()).await?,
@@ -272,18 +299,17 @@ async fn execute(
             }
             completed => completed?,
         }
-        let hidden = hidden + number as u64;
+        let (hidden, id) = (hidden + number as u64, ids.of(number, &row));
         let values = match plan.is_plain() {
             true => plan.maker.moved_kernel_row(run, &mut row, hidden),
             false => plan.maker.kernel_row(run, &row, hidden),
         };
-        new.push(New { row, values, read });
+        new.push(New { row, values, read, id });
         run.worked_to_write().await?;
     }
     let table = plan.maker.definition.table.id;
     run.session.wrote(table);
-    let warnings = run.context.warnings.count;
-    let affected = if plan.replace {
+    let Done { affected, duplicates, ids } = if plan.replace {
         replace(run, plan, new).await?
     } else if !plan.duplicates.assignments.is_empty() {
         update_duplicates(run, plan, new).await?
@@ -293,16 +319,12 @@ async fn execute(
     let shows = count > 1 || matches!(plan.source, Source::Query(_));
     let info = match shows {
         true => {
-            let duplicates = match plan.replace {
-                true => affected.saturating_sub(count),
-                false => count.saturating_sub(affected),
-            };
-            let warnings = run.context.warnings.count.max(warnings);
+            let warnings = run.context.warnings.count;
             format!("Records: {count}  Duplicates: {duplicates}  Warnings: {warnings}")
         }
         false => String::new(),
     };
-    Ok(Outcome::Done { affected, last_insert_id: first_generated, info })
+    Ok(Outcome::Done { affected, id: InsertId::of_insert(ids, &run.context), info })
 }
 
 /// The values of the rows, converted to their columns' types, defaults filled in. AUTO_INCREMENT
@@ -358,7 +380,7 @@ async fn rows_of(
                 let given_values = values.by_ref().take(plan.columns.len());
                 for ((at, datum), of) in plan.columns.iter().zip(given_values).zip(&query.results) {
                     if takes_value(run, maker, *at)? {
-                        row[*at] = maker.store(run, *at, datum, &of.sql_type)?;
+                        row[*at] = maker.store_result(run, *at, datum, of)?;
                     }
                 }
                 add_row(run, maker, row, &all_given, values, &mut kept).await?;
@@ -378,9 +400,7 @@ async fn add_row(
     read: impl IntoIterator<Item = Datum>,
     (rows, held): &mut Kept,
 ) -> Result<(), SqlError> {
-    for (at, _) in given.iter().enumerate().filter(|(_, given)| !**given) {
-        row[at] = maker.default(run, at, &row).await?;
-    }
+    maker.add_defaults(run, &mut row, given).await?;
     row.extend(read);
     held.add(memory_of_row(&row))?;
     rows.push(row);
@@ -403,7 +423,7 @@ fn takes_value(run: &mut Run<'_>, maker: &RowMaker, at: usize) -> Result<bool, S
 }
 
 /// Inserts rows in batches; duplicates are errors, or with IGNORE warnings.
-async fn plain(run: &mut Run<'_>, plan: &InsertPlan, new: Vec<New>) -> Result<u64, SqlError> {
+async fn plain(run: &mut Run<'_>, plan: &InsertPlan, new: Vec<New>) -> Result<Done, SqlError> {
     let maker = &plan.maker;
     let is_linked = !maker.links.is_empty();
     if maker.ignore && (is_linked || !maker.definition.table.unique_indexes.is_empty()) {
@@ -413,17 +433,18 @@ async fn plain(run: &mut Run<'_>, plan: &InsertPlan, new: Vec<New>) -> Result<u6
         return unless_exists(run, plan, new).await;
     }
     let alone = run.session.autocommits() && new.len() <= BATCH;
-    let mut affected = 0;
+    let mut done = Done::default();
     let mut new = new.into_iter().peekable();
     while new.peek().is_some() {
         let mut batch = Batch::default();
         let most = if alone { BATCH } else { run.portion(BATCH) };
         for new in new.by_ref().take(most) {
+            done.stored(new.id);
             store(&mut batch, plan, new, ClientOperation::insert)?;
         }
-        affected += batch.send(&run.session.kernel, maker, alone).await?.len() as u64;
+        batch.send(&run.session.kernel, maker, alone).await?;
     }
-    Ok(affected)
+    Ok(done)
 }
 
 /// Adds a row to a batch, with the search for its parents.
@@ -448,31 +469,32 @@ async fn unless_exists(
     run: &mut Run<'_>,
     plan: &InsertPlan,
     new: Vec<New>,
-) -> Result<u64, SqlError> {
+) -> Result<Done, SqlError> {
     let table = &plan.maker.definition.table;
-    let mut affected = 0;
+    let mut done = Done::default();
     let mut new = new.into_iter().peekable();
     while new.peek().is_some() {
         let (mut rows, mut operations) = (Vec::new(), Vec::new());
         for row in new.by_ref().take(run.portion(BATCH)) {
             let insert = ClientOperation::insert(table.id, row.values);
             operations.push(insert.of_version(table.version));
-            rows.push(row.row);
+            rows.push((row.row, row.id));
         }
-        for (row, answer) in rows.iter().zip(run.session.kernel.execute(operations).await?) {
+        for ((row, id), answer) in rows.iter().zip(run.session.kernel.execute(operations).await?) {
             match answer {
-                Ok(_) => affected += 1,
+                Ok(_) => done.stored(*id),
                 Err(refusal) => {
                     let error = refused(&plan.maker, &refusal, row);
                     if !is_duplicate(&refusal) {
                         return Err(error);
                     }
                     run.context.note(Level::Warning, error);
+                    done.duplicates += 1;
                 }
             }
         }
     }
-    Ok(affected)
+    Ok(done)
 }
 
 /// IGNORE over unique keys: row by row, those that are in nobody's way.
@@ -480,30 +502,35 @@ async fn unless_duplicate(
     run: &mut Run<'_>,
     plan: &InsertPlan,
     new: Vec<New>,
-) -> Result<u64, SqlError> {
-    let mut affected = 0;
+) -> Result<Done, SqlError> {
+    let mut done = Done::default();
     for new in new {
         if let Some((_, index)) = conflicting(run, plan, &new).await? {
             let error = plan.maker.duplicate(index.as_deref(), &new.row);
             run.context.note(Level::Warning, error);
+            done.duplicates += 1;
             continue;
         }
-        let before = run.session.kernel.savepoint();
+        let (before, id) = (run.session.kernel.savepoint(), new.id);
         match insert_one(run, plan, new).await {
-            Ok(()) => affected += 1,
-            Err(error) => leave_out(run, before, error).await?,
+            Ok(()) => done.stored(id),
+            Err(error) => {
+                leave_out(run, before, error).await?;
+                done.duplicates += 1;
+            }
         }
     }
-    Ok(affected)
+    Ok(done)
 }
 
-/// With IGNORE: undoes what has been done for a row that a foreign key refuses, and goes on.
+/// With IGNORE: undoes what has been done for a row that a foreign key or a unique key refuses, and
+/// goes on.
 pub(crate) async fn leave_out(
     run: &mut Run<'_>,
     before: Savepoint,
     error: SqlError,
 ) -> Result<(), SqlError> {
-    if !reference::leaves_out(&error) {
+    if error.code() != 1062 && !reference::leaves_out(&error) {
         return Err(error);
     }
     run.session.kernel.rollback_to(before).await?;
@@ -554,10 +581,10 @@ async fn insert_one(run: &mut Run<'_>, plan: &InsertPlan, new: New) -> Result<()
     batch.send(&run.session.kernel, &plan.maker, false).await.map(|_| ())
 }
 
-async fn replace(run: &mut Run<'_>, plan: &InsertPlan, new: Vec<New>) -> Result<u64, SqlError> {
+async fn replace(run: &mut Run<'_>, plan: &InsertPlan, new: Vec<New>) -> Result<Done, SqlError> {
     let maker = &plan.maker;
     let table = maker.definition.table.clone();
-    let mut affected = 0;
+    let mut done = Done::default();
     if table.unique_indexes.is_empty() && !maker.links.has_children() {
         let alone = run.session.autocommits() && new.len() <= BATCH;
         let mut new = new.into_iter().peekable();
@@ -565,17 +592,23 @@ async fn replace(run: &mut Run<'_>, plan: &InsertPlan, new: Vec<New>) -> Result<
             let mut batch = Batch::default();
             let most = if alone { BATCH } else { run.portion(BATCH) };
             for new in new.by_ref().take(most) {
+                done.stored(new.id);
                 store(&mut batch, plan, new, ClientOperation::upsert)?;
             }
             for answer in batch.send(&run.session.kernel, maker, alone).await? {
-                let existed = matches!(answer, OperationAnswer::Written { existed: true });
-                affected += 1 + u64::from(existed);
+                done.replaced(matches!(answer, OperationAnswer::Written(Effect::Changed)).into());
             }
         }
-        return Ok(affected);
+        return Ok(done);
     }
     for new in new {
-        while let Some((old, _)) = conflicting(run, plan, &new).await? {
+        let id = new.id;
+        let mut is_there = false;
+        while let Some((old, index)) = conflicting(run, plan, &new).await? {
+            if stays(run, plan, &new, (&old, index.as_deref())).await? {
+                is_there = true;
+                break;
+            }
             // Who refers to the row that goes is asked, though another of its key comes.
             let (key, old) = (maker.primary_key(&old), [old]);
             let mut cascade = Cascade::default();
@@ -584,12 +617,35 @@ async fn replace(run: &mut Run<'_>, plan: &InsertPlan, new: Vec<New>) -> Result<
             let delete = ClientOperation::delete(table.id, key).of_version(table.version);
             let deleted = run.session.kernel.execute_all(vec![delete], false).await;
             deleted.map_err(|rejected| SqlError::from(rejected.failure))?;
-            affected += 1;
+            done.replaced(1);
         }
-        insert_one(run, plan, new).await?;
-        affected += 1;
+        if !is_there {
+            insert_one(run, plan, new).await?;
+        }
+        done.stored(id);
     }
-    Ok(affected)
+    Ok(done)
+}
+
+/// Whether the row that REPLACE finds in its way is the new one already, so that nothing is to be
+/// done. As in MySQL it counts as deleted and inserted where it is found by another unique key than
+/// the last one, or others may refer to it.
+async fn stays(
+    run: &mut Run<'_>,
+    plan: &InsertPlan,
+    new: &New,
+    (old, index): (&[Value], Option<&str>),
+) -> Result<bool, SqlError> {
+    let maker = &plan.maker;
+    let definition = &maker.definition;
+    if maker.links.has_children() || !maker.is_last_unique_key(index) {
+        return Ok(false);
+    }
+    let old = complete_locked(&run.session.kernel, &definition.table, old.to_vec()).await?;
+    Ok(definition.columns.iter().all(|column| {
+        let at = usize::from(column.column.0);
+        old[at] == new.values[at]
+    }))
 }
 
 /// ON DUPLICATE KEY UPDATE: 1 for a new row, 2 for a changed one, 0 for one that stays as it was.
@@ -597,22 +653,22 @@ async fn update_duplicates(
     run: &mut Run<'_>,
     plan: &InsertPlan,
     new: Vec<New>,
-) -> Result<u64, SqlError> {
-    let mut affected = 0;
+) -> Result<Done, SqlError> {
+    let mut done = Done::default();
     for (number, new) in new.into_iter().enumerate() {
         run.context.row_number = number as u64 + 1;
-        let before = run.session.kernel.savepoint();
-        let done = match conflicting(run, plan, &new).await? {
-            Some((old, _)) => update_duplicate(run, plan, new, old).await,
-            None => insert_one(run, plan, new).await.map(|()| 1),
+        let (before, id) = (run.session.kernel.savepoint(), new.id);
+        let result = match conflicting(run, plan, &new).await? {
+            Some((old, _)) => update_duplicate(run, plan, new, old, &mut done).await,
+            None => insert_one(run, plan, new).await.map(|()| done.stored(id)),
         };
-        match done {
-            Ok(rows) => affected += rows,
+        match result {
+            Ok(()) => {}
             Err(error) if plan.maker.ignore => leave_out(run, before, error).await?,
             Err(error) => return Err(error),
         }
     }
-    Ok(affected)
+    Ok(done)
 }
 
 async fn update_duplicate(
@@ -620,7 +676,8 @@ async fn update_duplicate(
     plan: &InsertPlan,
     new: New,
     old: Vec<Value>,
-) -> Result<u64, SqlError> {
+    done: &mut Done,
+) -> Result<(), SqlError> {
     let old = complete_locked(&run.session.kernel, &plan.maker.definition.table, old).await?;
     let definition = &plan.maker.definition;
     let before: Row = definition
@@ -637,10 +694,16 @@ async fn update_duplicate(
     }
     run.context.inserted.clear();
     row.truncate(before.len());
+    // What the client is told when no row of the statement gets a new value.
+    let id = definition.auto_increment().map_or(RowId::None, |(at, _)| RowId::given(&row[at]));
     let assigned: Vec<usize> = assignments.iter().map(|(at, _)| *at).collect();
     let changed =
         crate::execute::update::write(run, &plan.maker, &before, row, &assigned, &old).await?;
-    Ok(if changed { 2 } else { 0 })
+    if changed {
+        done.replaced(1);
+        done.stored(id);
+    }
+    Ok(())
 }
 
 /// A datum as the kernel stores it in a column.

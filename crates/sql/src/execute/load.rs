@@ -15,7 +15,7 @@ use mysql_wire::constants::capability;
 use sql_expression::{Binder, Clause, Level, Pauses, Scope, ScopeTable, SqlError};
 use sql_parser::ast::{self, LoadColumn, LoadDuplicates};
 use sqltype::{Datum, SqlType};
-use wire::{LockMode, Projection, WaitPolicy};
+use wire::{Effect, LockMode, Projection, WaitPolicy};
 
 use crate::access::{ReadMode, Reader};
 use crate::execute::generate::{generate, take};
@@ -23,8 +23,9 @@ use crate::execute::insert::{BATCH, column_at};
 use crate::execute::reference;
 use crate::execute::reference::batch::Batch;
 use crate::execute::reference::children::{Cascade, before_delete};
-use crate::execute::row::RowMaker;
+use crate::execute::row::{RowMaker, implicit_default};
 use crate::execute::run::{Row, Run};
+use crate::insert_id::{InsertId, RowId, StoredIds};
 use crate::memory::Held;
 use crate::plan::Planner;
 use crate::plan::from::definition_columns;
@@ -94,6 +95,7 @@ pub(crate) async fn load_data(
         replace: load.duplicates == Some(LoadDuplicates::Replace),
         batch: Vec::new(),
         counts: Counts::default(),
+        ids: StoredIds::default(),
     };
     let mut splitter = Splitter::new(&load.format, load.ignore_lines, &run);
     let mut failed = None;
@@ -115,10 +117,16 @@ pub(crate) async fn load_data(
         return Err(error);
     }
     let Counts { records, deleted, skipped } = loader.counts;
+    let id = InsertId::of_load(loader.ids);
     let info =
         format!("Records: {records}  Deleted: {deleted}  Skipped: {skipped}  Warnings: {warnings}");
     let affected = records - skipped + deleted;
-    Ok(Outcome::Done { affected, last_insert_id: 0, info })
+    Ok(Outcome::Done { affected, id, info })
+}
+
+/// Whether another row had to go for one that is stored.
+fn is_replaced(answer: &OperationAnswer) -> bool {
+    matches!(answer, OperationAnswer::Written(Effect::Changed))
 }
 
 /// Whether an error is about one row, which LOCAL leaves out.
@@ -155,6 +163,16 @@ struct Loader {
     replace: bool,
     batch: Vec<Row>,
     counts: Counts,
+    /// Those of the rows that are stored.
+    ids: StoredIds,
+}
+
+/// A row to be stored.
+struct New {
+    values: Vec<Value>,
+    /// What messages show.
+    row: Row,
+    id: RowId,
 }
 
 impl Loader {
@@ -188,7 +206,12 @@ impl Loader {
         let (mut row, mut given) = (vec![Datum::Null; width], vec![false; width]);
         let missing = self.targets.len() > fields.len();
         let text = SqlType::text(u32::MAX);
-        let surplus = fields.len() > self.targets.len();
+        // A separator behind the last field begins no other.
+        let surplus = match fields.get(self.targets.len()..).unwrap_or_default() {
+            [] => false,
+            [Some(last)] => !last.is_empty(),
+            _ => true,
+        };
         let mut fields = fields.into_iter();
         for target in &self.targets {
             let field = fields.next();
@@ -197,7 +220,10 @@ impl Loader {
             match target {
                 Target::Column(_) if !is_there => {}
                 Target::Column(at) => {
-                    row[*at] = self.maker.store(run, *at, datum, &text)?;
+                    row[*at] = match datum.is_null() {
+                        true => self.null(run, *at),
+                        false => self.maker.store(run, *at, datum, &text)?,
+                    };
                     given[*at] = true;
                 }
                 Target::Variable(name) => {
@@ -214,16 +240,28 @@ impl Loader {
         if surplus {
             run.context.note(Level::Warning, SqlError::of::<1262>(&[&line]));
         }
-        for (at, given) in given.iter().enumerate() {
-            if !given {
-                row[at] = self.maker.default(run, at, &row).await?;
+        for (at, _) in &self.assignments {
+            if !std::mem::replace(&mut given[*at], true) {
+                row[*at] = self.maker.initial(run, *at, &row).await?;
             }
         }
+        self.maker.add_defaults(run, &mut row, &given).await?;
         for (at, formula) in &self.assignments {
             let value = run.unrounded(formula, &row).await?;
-            row[*at] = self.maker.store(run, *at, value, formula.expression.sql_type())?;
+            row[*at] = self.maker.store_value(run, *at, value, &formula.expression)?;
         }
         Ok(row)
+    }
+
+    /// What a column gets of which the file says that it is NULL.
+    fn null(&self, run: &mut Run<'_>, at: usize) -> Datum {
+        let column = &self.maker.definition.columns[at];
+        if column.nullable || column.auto_increment || column.is_computed() {
+            return Datum::Null;
+        }
+        let row = run.context.row_number;
+        run.context.note(Level::Warning, SqlError::of::<1263>(&[&column.name, &row]));
+        implicit_default(&column.sql_type)
     }
 
     async fn send(&mut self, run: &mut Run<'_>) -> Result<(), SqlError> {
@@ -231,7 +269,7 @@ impl Loader {
         if rows.is_empty() {
             return Ok(());
         }
-        generate(run, &self.maker, &mut rows).await?;
+        let ids = generate(run, &self.maker, &mut rows).await?;
         let definition = self.maker.definition.clone();
         let table = definition.table.id;
         let hidden = match definition.hidden_key {
@@ -242,7 +280,8 @@ impl Loader {
         for (number, mut row) in rows.into_iter().enumerate() {
             self.maker.complete(run, &mut row, true).await?;
             let values = self.maker.kernel_row(run, &row, hidden + number as u64);
-            complete.push((values, row));
+            let id = ids.of(number, &row);
+            complete.push(New { values, row, id });
             run.worked_to_write().await?;
         }
         if !self.maker.links.is_empty() {
@@ -250,19 +289,21 @@ impl Loader {
         }
         let (operations, complete): (Vec<_>, Vec<_>) = complete
             .into_iter()
-            .map(|(values, row)| {
+            .map(|New { values, row, id }| {
                 let operation = match self.replace {
                     true => ClientOperation::upsert(table, values),
                     false => ClientOperation::insert(table, values),
                 };
-                (operation.of_version(definition.table.version), row)
+                (operation.of_version(definition.table.version), (row, id))
             })
             .unzip();
         let answers = run.session.kernel.execute(operations).await?;
-        for (row, answer) in complete.iter().zip(answers) {
+        for ((row, id), answer) in complete.iter().zip(answers) {
             match answer {
-                Ok(OperationAnswer::Written { existed: true }) => self.counts.deleted += 1,
-                Ok(_) => {}
+                Ok(answer) => {
+                    self.counts.deleted += u64::from(is_replaced(&answer));
+                    self.ids.add(*id);
+                }
                 Err(refusal) => {
                     let index = match refusal.code {
                         ErrorCode::RowExists => None,
@@ -279,11 +320,7 @@ impl Loader {
 
     /// Stores rows that refer to others, or are referred to. All of them at once, when nothing is
     /// in the way of any; otherwise one by one, and those that cannot be stored are left out.
-    async fn send_one_by_one(
-        &mut self,
-        run: &mut Run<'_>,
-        rows: Vec<(Vec<Value>, Row)>,
-    ) -> Result<(), SqlError> {
+    async fn send_one_by_one(&mut self, run: &mut Run<'_>, rows: Vec<New>) -> Result<(), SqlError> {
         let before = run.session.kernel.savepoint();
         match self.store(run, &rows).await {
             Ok(()) => return Ok(()),
@@ -306,11 +343,7 @@ impl Loader {
     }
 
     /// Stores rows, all or none.
-    async fn store(
-        &mut self,
-        run: &mut Run<'_>,
-        rows: &[(Vec<Value>, Row)],
-    ) -> Result<(), SqlError> {
+    async fn store(&mut self, run: &mut Run<'_>, rows: &[New]) -> Result<(), SqlError> {
         let definition = self.maker.definition.clone();
         let table = &definition.table;
         let links = self.maker.links.clone();
@@ -318,14 +351,14 @@ impl Loader {
             let mode = ReadMode::Locking(LockMode::Exclusive, WaitPolicy::Wait);
             let kernel = run.session.kernel.clone();
             let reader = Reader { kernel, table: table.clone(), mode, projection: Projection::All };
-            let keys = rows.iter().map(|(values, _)| self.maker.primary_key(values)).collect();
+            let keys = rows.iter().map(|new| self.maker.primary_key(&new.values)).collect();
             let going: Vec<Vec<Value>> =
                 reader.by_primary_key(keys).await?.into_iter().flatten().collect();
             let mut cascade = Cascade::default();
             before_delete(run, &links, &going, &mut cascade).await?;
         }
         let mut batch = Batch::default();
-        for (values, row) in rows {
+        for New { values, row, .. } in rows {
             let operation = match self.replace {
                 true => ClientOperation::upsert(table.id, values.clone()),
                 false => ClientOperation::insert(table.id, values.clone()),
@@ -334,10 +367,8 @@ impl Loader {
             batch.refer(&self.maker, values, None, &[])?;
         }
         let answers = batch.send(&run.session.kernel, &self.maker, false).await?;
-        let existed = |answer: &&OperationAnswer| {
-            matches!(answer, OperationAnswer::Written { existed: true })
-        };
-        self.counts.deleted += answers.iter().filter(existed).count() as u64;
+        self.counts.deleted += answers.iter().filter(|answer| is_replaced(answer)).count() as u64;
+        rows.iter().for_each(|new| self.ids.add(new.id));
         Ok(())
     }
 }

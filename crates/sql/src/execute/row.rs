@@ -11,12 +11,14 @@ use std::rc::Rc;
 
 use model::Value;
 use sql_expression::{
-    Binder, Clause, ErrorText, Expression, Level, Node, Scope, ScopeTable, SqlError, SqlMode,
+    Binder, Clause, ErrorText, Expression, Level, Node, ResultType, Scope, ScopeTable, SqlError,
+    SqlMode,
 };
 use sqltype::{Converter, Datum, Place, Problem, Problems, SqlType, StoreMode, TypeKind, storage};
 
+use crate::catalog::default::literal_bits;
 use crate::catalog::hidden::Hidden;
-use crate::catalog::{ColumnDefault, ColumnDefinition, TableDefinition};
+use crate::catalog::{ColumnDefault, ColumnDefinition, KeyDefinition, TableDefinition};
 use crate::execute::reference::Links;
 use crate::execute::run::{Row, Run};
 use crate::plan::Planner;
@@ -73,6 +75,10 @@ impl RowMaker {
                 ColumnDefault::None if column.nullable && !column.is_computed() => {
                     Default::Value(Datum::Null)
                 }
+                // MySQL takes the first member, and says nothing.
+                ColumnDefault::None if is_enum(&column.sql_type) => {
+                    Default::Value(implicit_default(&column.sql_type))
+                }
                 ColumnDefault::None => Default::None,
                 ColumnDefault::Value(value) => Default::Value(value.clone()),
                 ColumnDefault::Now(digits) => Default::Now(*digits),
@@ -126,6 +132,38 @@ impl RowMaker {
         &self.definition.columns[at]
     }
 
+    /// Fills the columns that were not given: first those whose default is a value, then those with
+    /// an expression, which may read any of the others.
+    pub(crate) async fn add_defaults(
+        &self,
+        run: &mut Run<'_>,
+        row: &mut Row,
+        given: &[bool],
+    ) -> Result<(), SqlError> {
+        let is_formula = |at: &usize| matches!(self.defaults[*at], Default::Formula(_));
+        let missing = || (0..self.defaults.len()).filter(|at| !given[*at]);
+        for at in missing().filter(|at| !is_formula(at)) {
+            row[at] = self.default(run, at, row).await?;
+        }
+        for at in missing().filter(is_formula) {
+            row[at] = self.default(run, at, row).await?;
+        }
+        Ok(())
+    }
+
+    /// What a column is before the statement says its value: its default, or its type's zero.
+    pub(crate) async fn initial(
+        &self,
+        run: &mut Run<'_>,
+        at: usize,
+        row: &[Datum],
+    ) -> Result<Datum, SqlError> {
+        match self.defaults[at] {
+            Default::None => Ok(implicit_default(&self.column(at).sql_type)),
+            _ => self.default(run, at, row).await,
+        }
+    }
+
     /// The value of a column that was not given.
     pub(crate) async fn default(
         &self,
@@ -142,7 +180,7 @@ impl RowMaker {
             Default::Now(digits) => Ok(Datum::DateTime(now(run).truncate(*digits))),
             Default::Formula(formula) => {
                 let value = run.unrounded(formula, row).await?;
-                self.store(run, at, value, formula.expression.sql_type())
+                self.store_result(run, at, value, &formula.expression.result)
             }
             Default::None if column.auto_increment || column.is_computed() => Ok(Datum::Null),
             Default::None => {
@@ -209,7 +247,26 @@ impl RowMaker {
             let of = run.session.type_of(&value).sql_type;
             return self.store(run, at, value, &of);
         }
-        self.store(run, at, value, of.sql_type())
+        self.store_result(run, at, value, &of.result)
+    }
+
+    /// As [`RowMaker::store`], for a result: a hexadecimal or bit literal is a number in a column of
+    /// numbers.
+    pub(crate) fn store_result(
+        &self,
+        run: &mut Run<'_>,
+        at: usize,
+        value: Datum,
+        of: &ResultType,
+    ) -> Result<Datum, SqlError> {
+        match of.bits {
+            true => {
+                let (value, of) =
+                    literal_bits(value, of.sql_type.clone(), &self.column(at).sql_type);
+                self.store(run, at, value, &of)
+            }
+            false => self.store(run, at, value, &of.sql_type),
+        }
     }
 
     /// Computes generated columns and checks NOT NULL and CHECK. A NULL that is not allowed becomes
@@ -222,7 +279,7 @@ impl RowMaker {
     ) -> Result<(), SqlError> {
         for (at, formula) in &self.generated {
             let value = run.unrounded(formula, row).await?;
-            row[*at] = self.store(run, *at, value, formula.expression.sql_type())?;
+            row[*at] = self.store_result(run, *at, value, &formula.expression.result)?;
         }
         for (at, value) in row.iter_mut().enumerate() {
             let column = &self.definition.columns[at];
@@ -314,21 +371,33 @@ impl RowMaker {
         self.definition.key_of(values)
     }
 
+    /// Whether the kernel's name of a unique index (nothing for the primary key) is that of the
+    /// last unique key, in the order in which MySQL looks at them: the primary key, keys without
+    /// NULL, all others.
+    pub(crate) fn is_last_unique_key(&self, index: Option<&str>) -> bool {
+        let of_index = self.unique_key(index);
+        let unique = self.definition.keys.iter().filter(|key| key.is_unique());
+        let may_be_null =
+            |key: &KeyDefinition| key.columns.iter().any(|part| self.column(part.decides).nullable);
+        let last = unique.max_by_key(|key| (key.unique.is_some(), may_be_null(key)));
+        last.zip(of_index).is_some_and(|(last, of_index)| last.name == of_index.name)
+    }
+
+    /// The key with the kernel's name of a unique index; nothing for the primary key.
+    fn unique_key(&self, index: Option<&str>) -> Option<&KeyDefinition> {
+        let Some(name) = index else { return self.definition.primary_key() };
+        // The kernel names the index with its table.
+        let table = &self.definition.table;
+        let own = name.strip_prefix(&table.name).and_then(|rest| rest.strip_prefix('.'));
+        let name = own.unwrap_or(name);
+        let index = table.unique_indexes.iter().find(|index| index.name == name)?.id;
+        self.definition.keys.iter().find(|key| key.unique == Some(index))
+    }
+
     /// Error 1062 for a row that the kernel refused; `index` is the kernel's name of the unique
     /// index, nothing for the primary key.
     pub(crate) fn duplicate(&self, index: Option<&str>, row: &[Datum]) -> SqlError {
-        let key = match index {
-            None => self.definition.primary_key(),
-            Some(name) => {
-                // The kernel names the index with its table.
-                let table = &self.definition.table;
-                let own = name.strip_prefix(&table.name).and_then(|rest| rest.strip_prefix('.'));
-                let name = own.unwrap_or(name);
-                let indexes = &table.unique_indexes;
-                let index = indexes.iter().find(|index| index.name == name).map(|index| index.id);
-                self.definition.keys.iter().find(|key| key.unique.is_some() && key.unique == index)
-            }
-        };
+        let key = self.unique_key(index);
         let name = key.map_or("PRIMARY", |key| key.name.as_str());
         let parts = key.map(|key| key.columns.as_slice()).unwrap_or_default();
         let texts: Vec<String> = parts
@@ -377,6 +446,11 @@ pub(crate) fn kernel_value(run: &Run<'_>, datum: &Datum, sql_type: &SqlType) -> 
 /// NOW() in the session's time zone.
 pub(crate) fn now(run: &Run<'_>) -> sqltype::DateTime {
     run.context.facts.time_zone.local(run.context.now)
+}
+
+/// Whether a column has a default though none was declared: the first member.
+pub(crate) fn is_enum(sql_type: &SqlType) -> bool {
+    matches!(sql_type.kind, TypeKind::Enum(_))
 }
 
 /// What a NOT NULL column without default gets in lax modes.

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use client::{IndexBound, ScanRange, ScannedRows};
 use collation::CollationId;
-use model::{IndexId, Value};
+use model::{ColumnType, IndexId, Value};
 use sql_expression::{Expression, KernelColumn, SqlError, to_kernel};
 use sqltype::{Datum, SqlType, TypeKind};
 use vector::{Block, Program};
@@ -574,6 +574,10 @@ fn locate_range(
                     let (from, to) = hidden::prefix_bounds(collation, &prefix, length);
                     low.values.push(Value::Bytes(from));
                     high.values.extend(to.map(Value::Bytes));
+                } else if of_column == CollationId::BINARY {
+                    let column = column_of(fixed).column;
+                    let stored = &scan.definition.table.columns[usize::from(column.0)];
+                    bound_bytes(&mut low, &mut high, &prefix, stored.column_type);
                 } else if !prefix.is_empty() {
                     low.prefix = Some(prefix.into());
                     high.prefix.clone_from(&low.prefix);
@@ -590,6 +594,30 @@ fn locate_range(
         low.inclusive = false;
     }
     Ok(Some(Ends { low, high, exact }))
+}
+
+/// Bounds of the byte strings that begin with these bytes: from them on, and before the next bytes
+/// that are greater than all of these strings.
+fn bound_bytes(low: &mut IndexBound, high: &mut IndexBound, prefix: &[u8], stored: ColumnType) {
+    let length = match stored {
+        ColumnType::Fixed(length) => Some(usize::from(length)),
+        _ => None,
+    };
+    if prefix.is_empty() || length.is_some_and(|length| prefix.len() > length) {
+        return;
+    }
+    let value = |mut bytes: Vec<u8>| {
+        bytes.resize(length.unwrap_or(bytes.len()), 0);
+        Value::Bytes(bytes.into())
+    };
+    low.values.push(value(prefix.to_vec()));
+    let last = prefix.iter().rposition(|byte| *byte < u8::MAX);
+    if let Some(last) = last {
+        let mut next = prefix[..=last].to_vec();
+        next[last] += 1;
+        high.values.push(value(next));
+        high.inclusive = false;
+    }
 }
 
 /// Ranges in order, without overlaps.

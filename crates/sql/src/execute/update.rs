@@ -6,20 +6,22 @@ use std::rc::Rc;
 
 use client::ClientOperation;
 use model::{Expression as KernelExpression, TableId, Value};
-use sql_expression::{Binder, Clause, Expression, Level, OrderBy, Scope, SqlError};
+use sql_expression::{Binder, Clause, Expression, Level, OrderBy, ResultType, Scope, SqlError};
 use sql_parser::ast::{self, Expr, TableReference};
 use sqltype::Datum;
 use wire::{LockMode, WaitPolicy};
 
 use crate::catalog::{ColumnDefault, TableDefinition};
 use crate::execute::cursor;
+use crate::execute::generate::raise_above;
 use crate::execute::insert::{BATCH, leave_out, stored};
 use crate::execute::large;
 use crate::execute::reference::Links;
 use crate::execute::reference::batch::Batch;
 use crate::execute::reference::children::{Cascade, Pair, before_delete, before_update};
-use crate::execute::row::{RowMaker, now};
+use crate::execute::row::{RowMaker, implicit_default, is_enum, now};
 use crate::execute::run::{Row, Run, Seen};
+use crate::insert_id::InsertId;
 use crate::plan::Planner;
 use crate::plan::from::{self, From, Within};
 use crate::plan::join::{FromTable, JoinPlanner, Source};
@@ -69,15 +71,17 @@ pub(crate) async fn update(
     judge_subqueries(session, &found, &tables).await;
     let mut run = Run::new(session, parameters);
     run.context.strict = run.context.facts.sql_mode.is_strict();
+    run.context.ignore = update.ignore;
     run.add_subplans(&found.subplans);
     let result = change(&mut run, &found, &makers, &assignments).await;
     let warnings = run.context.warnings.count;
+    let id = InsertId::of_update(&run.context);
     let count_matched = run.session.count_matched;
     run.finish();
     let (matched, changed) = result?;
     let info = format!("Rows matched: {matched}  Changed: {changed}  Warnings: {warnings}");
     let affected = if count_matched { matched } else { changed };
-    Ok(Outcome::Done { affected, last_insert_id: 0, info })
+    Ok(Outcome::Done { affected, id, info })
 }
 
 /// Runs any DELETE.
@@ -92,6 +96,7 @@ pub(crate) async fn delete(
     judge_subqueries(session, &found, &tables).await;
     let mut run = Run::new(session, parameters);
     run.context.strict = run.context.facts.sql_mode.is_strict();
+    run.context.ignore = delete.ignore;
     run.add_subplans(&found.subplans);
     let result = remove(&mut run, &found, delete.ignore).await;
     run.finish();
@@ -203,18 +208,7 @@ fn find_with(
         let at = tables.iter().position(|table| table.places().contains(&place));
         let at = at.ok_or_else(|| SqlError::internal("a column without table"))?;
         let column = place - tables[at].offset;
-        let value = match &assignment.value {
-            Expr::DefaultValue => {
-                let Source::Table(definition) = &tables[at].source else {
-                    return Err(SqlError::of::<1288>(&[&tables[at].alias, &"UPDATE"]));
-                };
-                if tables.len() > 1 && is_computed(definition, column) {
-                    return Err(SqlError::not_supported("DEFAULT of an expression in a join"));
-                }
-                default_value(&mut binder, definition, column, &assignment.column)?
-            }
-            expr => binder.bind(expr, Clause::FieldList)?,
-        };
+        let value = new_value(&mut binder, &tables, (at, column), assignment)?;
         changed.insert(at);
         bound.push((at, column, Formula::new(value)));
     }
@@ -246,6 +240,29 @@ fn find_with(
     }
     let subplans = planner.take_subplans();
     Ok((Found { root, subplans, tables }, bound))
+}
+
+/// Binds what an assignment gives a column of a table.
+fn new_value(
+    binder: &mut Binder<'_, '_>,
+    tables: &[FromTable],
+    (at, column): (usize, usize),
+    assignment: &ast::Assignment,
+) -> Result<Expression, SqlError> {
+    let is_default = matches!(assignment.value, Expr::DefaultValue);
+    let definition = match &tables[at].source {
+        Source::Table(definition) => definition,
+        _ if is_default => return Err(SqlError::of::<1288>(&[&tables[at].alias, &"UPDATE"])),
+        _ => return binder.bind(&assignment.value, Clause::FieldList),
+    };
+    check_generated(definition, column, &assignment.value)?;
+    if !is_default {
+        return binder.bind(&assignment.value, Clause::FieldList);
+    }
+    if tables.len() > 1 && is_computed(definition, column) {
+        return Err(SqlError::not_supported("DEFAULT of an expression in a join"));
+    }
+    default_value(binder, definition, column, &assignment.column)
 }
 
 /// Large columns of the only table that nothing uses are not read.
@@ -281,6 +298,19 @@ fn is_computed(definition: &TableDefinition, column: usize) -> bool {
     matches!(definition.columns[column].default, ColumnDefault::Expression(_))
 }
 
+/// Refuses a value for a generated column: it takes DEFAULT alone.
+pub(crate) fn check_generated(
+    definition: &TableDefinition,
+    column: usize,
+    value: &Expr,
+) -> Result<(), SqlError> {
+    let column = &definition.columns[column];
+    match column.generated.is_some() && !matches!(value, Expr::DefaultValue) {
+        true => Err(SqlError::of::<3105>(&[&column.name, &definition.name])),
+        false => Ok(()),
+    }
+}
+
 /// What DEFAULT stands for as the new value of a column.
 pub(crate) fn default_value(
     binder: &mut Binder<'_, '_>,
@@ -288,7 +318,16 @@ pub(crate) fn default_value(
     column: usize,
     name: &ast::ColumnRef,
 ) -> Result<Expression, SqlError> {
-    match &definition.columns[column].default {
+    let of_column = &definition.columns[column];
+    match &of_column.default {
+        // It is computed when all others have their values.
+        _ if of_column.generated.is_some() => {
+            binder.bind(&Expr::Column(name.clone()), Clause::FieldList)
+        }
+        ColumnDefault::None if !of_column.nullable && is_enum(&of_column.sql_type) => {
+            let result = ResultType::column(of_column.sql_type.clone(), false);
+            Ok(Expression::constant(implicit_default(&of_column.sql_type), result))
+        }
         ColumnDefault::Expression(expr) => binder.bind(expr, Clause::Definition),
         _ => binder.bind(&Expr::DefaultOf(name.clone()), Clause::FieldList),
     }
@@ -358,6 +397,8 @@ async fn change(
         // Rows that refer to each other are changed one after the other.
         let one_by_one = maker.links.has_own(definition);
         let at_once = if one_by_one { 1 } else { run.portion(BATCH) };
+        let assigned: Vec<usize> = of_table.iter().map(|(_, column, _)| *column).collect();
+        let may_fail = !maker.links.is_empty() || changes_unique(definition, &assigned);
         for (number, row) in rows.iter().enumerate() {
             let before: Row = part(table, row).to_vec();
             if is_missing(definition, &before) {
@@ -379,17 +420,12 @@ async fn change(
             for (_, column, formula) in &of_table {
                 // Later assignments see the values of earlier ones.
                 let value = run.unrounded(formula, &whole).await?;
-                if maker.definition.columns[*column].generated.is_some() {
-                    let name = &maker.definition.columns[*column].name;
-                    return Err(SqlError::of::<3105>(&[name, &maker.definition.name]));
-                }
-                let value = maker.store(run, *column, value, formula.expression.sql_type())?;
+                let value = maker.store_value(run, *column, value, &formula.expression)?;
                 whole[table.offset + column] = value;
             }
             run.worked_to_write().await?;
             let new = part(table, &whole).to_vec();
-            let assigned: Vec<usize> = of_table.iter().map(|(_, column, _)| *column).collect();
-            if maker.ignore && !maker.links.is_empty() {
+            if maker.ignore && may_fail {
                 let savepoint = run.session.kernel.savepoint();
                 match write(run, maker, &before, new, &assigned, &old).await {
                     Ok(is_changed) => changed += u64::from(is_changed),
@@ -409,6 +445,20 @@ async fn change(
     Ok((matched, changed))
 }
 
+/// Whether an UPDATE of these columns can give a row a value that must be unique.
+fn changes_unique(definition: &TableDefinition, assigned: &[usize]) -> bool {
+    let table = &definition.table;
+    let changes = |id: &model::ColumnId| {
+        let at = definition.columns.iter().position(|column| column.column == *id);
+        at.is_some_and(|at| {
+            let column = &definition.columns[at];
+            assigned.contains(&at) || column.is_computed() || column.on_update_now.is_some()
+        })
+    };
+    let unique = table.unique_indexes.iter().map(|index| &index.columns);
+    unique.chain([&table.primary_key]).flatten().any(changes)
+}
+
 /// Operations that wait to be sent, each with the row it belongs to. A row whose primary key
 /// changes is removed first and added last, so that its unique values are free when it comes back.
 struct Changes {
@@ -418,16 +468,54 @@ struct Changes {
     /// Rows whose keys others refer to, before and after.
     keys: Vec<Pair>,
     cascade: Cascade,
+    unique: UniqueValues,
+}
+
+/// Values of unique indexes that rows of a batch give up, and those that they take.
+#[derive(Debug, Default)]
+struct UniqueValues {
+    left: BTreeSet<(model::IndexId, Vec<u8>)>,
+    taken: BTreeSet<(model::IndexId, Vec<u8>)>,
+}
+
+impl UniqueValues {
+    /// Adds a row of the batch, before and after. True if another row of it gives up what this one
+    /// takes, or takes what this one gives up: that row has to be changed first, and nothing is
+    /// added.
+    fn depends(&mut self, table: &model::Table, old: &[Value], new: &[Value]) -> bool {
+        let of = |index: &model::UniqueIndexDef, row: &[Value]| {
+            let values = index.columns.iter().map(|column| row[usize::from(column.0)].clone());
+            let values: Vec<Value> = values.collect();
+            let is_unique = !values.contains(&Value::Null);
+            let key = is_unique.then(|| table.key_of_values(&index.columns, &values)).flatten();
+            key.map(|key| (index.id, key.0.into_vec()))
+        };
+        let pairs = table.unique_indexes.iter().map(|index| (of(index, old), of(index, new)));
+        let changed: Vec<_> = pairs.filter(|(old, new)| old != new).collect();
+        let meets = changed.iter().any(|(old, new)| {
+            new.as_ref().is_some_and(|new| self.left.contains(new))
+                || old.as_ref().is_some_and(|old| self.taken.contains(old))
+        });
+        if !meets {
+            for (old, new) in changed {
+                self.left.extend(old);
+                self.taken.extend(new);
+            }
+        }
+        meets
+    }
 }
 
 impl Changes {
     fn of(maker: &RowMaker) -> Self {
         let cascade = Cascade::updates(maker.definition.table.id);
         let (batch, added) = (Batch::default(), Batch::default());
-        Self { batch, added, rest: Vec::new(), keys: Vec::new(), cascade }
+        let unique = UniqueValues::default();
+        Self { batch, added, rest: Vec::new(), keys: Vec::new(), cascade, unique }
     }
 
     async fn send(&mut self, run: &mut Run<'_>, maker: &RowMaker) -> Result<(), SqlError> {
+        self.unique = UniqueValues::default();
         let keys = std::mem::take(&mut self.keys);
         if !keys.is_empty() {
             before_update(run, &maker.links, &keys, &mut self.cascade).await?;
@@ -484,6 +572,11 @@ async fn prepare(
             new[at] = Datum::DateTime(now(run).truncate(digits));
         }
     }
+    if let Some((at, _)) = definition.auto_increment()
+        && assigned.contains(&at)
+    {
+        raise_above(run, maker, &new[at]).await?;
+    }
     let hidden = definition.hidden_key.map(|key| match old[usize::from(key.0)] {
         Value::UInt(key) => key,
         _ => 0,
@@ -491,6 +584,11 @@ async fn prepare(
     let values = maker.kernel_row(run, &new, hidden.unwrap_or(0));
     let (table, version) = (definition.table.id, definition.table.version);
     let (key, new_key) = (maker.primary_key(old), maker.primary_key(&values));
+    if changes.unique.depends(&definition.table, old, &values) {
+        // In the order of the statement, as each sees what the ones before have left.
+        changes.send(run, maker).await?;
+        changes.unique.depends(&definition.table, old, &values);
+    }
     if maker.links.key_changes(old, &values) {
         changes.keys.push((old.to_vec(), values.clone()));
     }

@@ -17,7 +17,7 @@ use client::{ClientOperation, OperationAction, OperationAnswer};
 use model::schema::{LargeColumns, PART_SIZE_MAX};
 use model::{ClusterState, ErrorCode, Expression, Refusal, Table, TableId, Value};
 use sqltype::storage::LARGE_SIZE_MAX;
-use wire::{LockMode, Projection, WaitPolicy};
+use wire::{Effect, LockMode, Projection, WaitPolicy};
 
 use super::{Reference, decode, distribution, encode};
 use crate::kernel::{Answers, Failure, Kernel, Rejected};
@@ -266,7 +266,7 @@ async fn referred(
             }
             Err(refusal) if refusal.code == ErrorCode::RowNotFound && upserts => Found::Nothing,
             Err(refusal) => Found::Refused(refusal),
-            Ok(OperationAnswer::Written { .. }) => {
+            Ok(OperationAnswer::Written(_)) => {
                 return Err(Failure::Refused(ErrorCode::Internal.into()));
             }
         };
@@ -474,7 +474,7 @@ async fn send(
         (_, true) => match kernel.execute_all_plain(operations, true).await {
             Ok(answers) => Ok(answers.into_iter().map(Ok).collect()),
             Err(Rejected { at: Some(at), failure: Failure::Aborted(refusal) }) => {
-                let before = OperationAnswer::Written { existed: false };
+                let before = OperationAnswer::Written(Effect::Created);
                 let mut answers: Answers = vec![Ok(before); at];
                 answers.push(Err(refusal));
                 Ok(answers)

@@ -80,10 +80,8 @@ pub(super) fn block(
     let mut scope = Scope::new(parent);
     let exists = planner.take_exists();
     let resolved = from::resolve(planner, &select.from, &mut scope, Within::Block(select.block.0))?;
-    let (mut tables, tree, merged, of_views) = match resolved {
-        Some(From { tables, tree, merged, conditions, .. }) => {
-            (tables, Some(tree), merged, conditions)
-        }
+    let (mut tables, tree, star, of_views) = match resolved {
+        Some(From { tables, tree, star, conditions, .. }) => (tables, Some(tree), star, conditions),
         None => (Vec::new(), None, Vec::new(), Vec::new()),
     };
     if select.options.straight_join {
@@ -96,7 +94,7 @@ pub(super) fn block(
     binder.named_windows = select.windows.clone();
     binder.is_block = true;
     let tree = tree.map(|tree| from::bind_tree(&mut binder, tree)).transpose()?;
-    let mut bound = bind(&mut binder, select, query, &tables, &merged)?;
+    let mut bound = bind(&mut binder, select, query, &tables, &star)?;
     bound.conditions.splice(0..0, of_views);
     // What follows goes over all expressions again and again: others have a turn between.
     let look = || pauses.look();
@@ -108,7 +106,7 @@ pub(super) fn block(
     let grouped = !bound.group_by.is_empty() || !bound.aggregates.is_empty();
     grouping::check_groupings(&bound, select.rollup)?;
     if grouped && mode.contains(SqlMode::ONLY_FULL_GROUP_BY) {
-        grouping::check_grouping(planner, &scope, &tables, &bound)?;
+        grouping::check_grouping(planner, &scope, (&tables, tree.as_ref()), &bound)?;
     }
     if select.distinct && !grouped && mode.contains(SqlMode::ONLY_FULL_GROUP_BY) {
         grouping::check_distinct(&bound)?;
@@ -300,7 +298,7 @@ fn bind_items(
     binder: &mut Binder<'_, '_>,
     select: &ast::Select,
     tables: &[FromTable],
-    merged: &[u32],
+    star: &[u32],
 ) -> Result<Vec<ResultColumn>, SqlError> {
     let mut columns = Vec::new();
     for item in &select.items {
@@ -309,7 +307,7 @@ fn bind_items(
                 if tables.is_empty() {
                     return Err(SqlError::of::<1096>(&[]));
                 }
-                star(binder, tables, merged, &mut columns);
+                push_star(binder, tables, star, &mut columns);
             }
             SelectItem::QualifiedWildcard(name) => {
                 qualified_star(binder, tables, name, &mut columns)?;
@@ -344,9 +342,9 @@ fn bind(
     select: &ast::Select,
     query: &ast::Query,
     tables: &[FromTable],
-    merged: &[u32],
+    star: &[u32],
 ) -> Result<Bound, SqlError> {
-    let columns = bind_items(binder, select, tables, merged)?;
+    let columns = bind_items(binder, select, tables, star)?;
     let mut conditions = Vec::new();
     if let Some(filter) = &select.filter {
         from::split(binder.bind(filter, Clause::Where)?, &mut conditions);
@@ -393,25 +391,15 @@ fn bind(
     })
 }
 
-fn star(
+fn push_star(
     binder: &mut Binder<'_, '_>,
     tables: &[FromTable],
-    merged: &[u32],
+    star: &[u32],
     columns: &mut Vec<ResultColumn>,
 ) {
-    let scope = binder.scope();
-    for place in star_places(scope, merged) {
-        push_column(binder, tables, place, columns);
+    for place in star {
+        push_column(binder, tables, *place, columns);
     }
-}
-
-/// The places of the columns that `*` stands for, in its order.
-pub(crate) fn star_places(scope: &Scope<'_>, merged: &[u32]) -> Vec<u32> {
-    let first = merged.iter().filter(|place| scope.column_at(**place).is_some()).copied();
-    let rest = scope.columns().filter(|(place, column)| {
-        !column.hidden && !column.qualified_only && !merged.contains(place)
-    });
-    first.chain(rest.map(|(place, _)| place)).collect()
 }
 
 /// The places of the columns that `t.*` stands for: error 1051 if there is no such table.

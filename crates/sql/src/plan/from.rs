@@ -25,8 +25,8 @@ use crate::plan::outer;
 pub(crate) struct From<'q> {
     pub(crate) tables: Vec<FromTable>,
     pub(crate) tree: Tree<'q>,
-    /// Columns that USING and NATURAL have merged, first in `SELECT *`.
-    pub(crate) merged: Vec<u32>,
+    /// The places of the columns that `*` stands for, in its order.
+    pub(crate) star: Vec<u32>,
     /// Conditions of views that have become their tables.
     pub(crate) conditions: Vec<Expression>,
     /// The block that it is of.
@@ -81,6 +81,41 @@ impl Tree<'_> {
     }
 }
 
+impl Tree<'_> {
+    /// The places of the columns of `*`: of a join those that USING and NATURAL have merged, once
+    /// and in the order of the first table, then the others of both sides as they are written.
+    fn star(&self, scope: &Scope<'_>) -> Vec<u32> {
+        let (left, right, equal) = match self {
+            Self::Table(at) => {
+                let table = &scope.tables[*at];
+                let columns = (table.offset..).zip(&table.columns);
+                let shown = columns.filter(|(_, column)| !column.hidden);
+                return shown.map(|(place, _)| place).collect();
+            }
+            Self::Join { left, right, equal, .. } => (left, right, equal),
+        };
+        let (left, right) = (left.star(scope), right.star(scope));
+        // Of a RIGHT JOIN the second table is on the left.
+        let is_turned = left.first() > right.first();
+        let first = if is_turned { &right } else { &left };
+        let merged = first.iter().filter_map(|place| {
+            let pair = equal.iter().find(|(a, b)| a == place || b == place);
+            pair.map(|(kept, _)| *kept)
+        });
+        let mut all: Vec<u32> = merged.collect();
+        let others = |side: &[u32]| {
+            let is_merged = |place: &u32| equal.iter().any(|(a, b)| a == place || b == place);
+            side.iter().copied().filter(|place| !is_merged(place)).collect::<Vec<u32>>()
+        };
+        let (left, right) = (others(&left), others(&right));
+        match is_turned {
+            true => all.extend(right.into_iter().chain(left)),
+            false => all.extend(left.into_iter().chain(right)),
+        }
+        all
+    }
+}
+
 /// Resolves FROM into the scope.
 pub(crate) fn resolve<'q>(
     planner: &mut Planner<'_>,
@@ -91,7 +126,7 @@ pub(crate) fn resolve<'q>(
     let mut from = From {
         tables: Vec::new(),
         tree: Tree::Table(0),
-        merged: Vec::new(),
+        star: Vec::new(),
         conditions: Vec::new(),
         within,
         outer: 0,
@@ -111,7 +146,9 @@ pub(crate) fn resolve<'q>(
         });
     }
     planner.apply_hints(within.number(), &mut from.tables);
-    Ok(tree.map(|tree| From { tree, ..from }))
+    let Some(tree) = tree else { return Ok(None) };
+    let star = tree.star(scope);
+    Ok(Some(From { tree, star, ..from }))
 }
 
 fn reference_of<'q>(
@@ -165,12 +202,12 @@ fn reference_of<'q>(
                 JoinCondition::On(condition) => (Some(condition), Vec::new()),
                 JoinCondition::Using(names) => {
                     let names: Vec<&str> = names.iter().map(ast::Ident::as_str).collect();
-                    (None, merge(scope, from, &left, &right, &names)?)
+                    (None, merge(scope, &left, &right, &names)?)
                 }
                 JoinCondition::Natural => {
                     let common = common_names(scope, &left, &right);
                     let names: Vec<&str> = common.iter().map(String::as_str).collect();
-                    (None, merge(scope, from, &left, &right, &names)?)
+                    (None, merge(scope, &left, &right, &names)?)
                 }
             };
             if join.kind == JoinKind::Straight {
@@ -467,7 +504,6 @@ fn common_names(scope: &Scope<'_>, left: &Tree<'_>, right: &Tree<'_>) -> Vec<Str
 /// Merges columns of these names: the right side's is found only with its table's name.
 fn merge(
     scope: &mut Scope<'_>,
-    from: &mut From<'_>,
     left: &Tree<'_>,
     right: &Tree<'_>,
     names: &[&str],
@@ -477,9 +513,6 @@ fn merge(
         let of_left = place_of(scope, left, name)?;
         let of_right = place_of(scope, right, name)?;
         equal.push((of_left, of_right));
-        if !from.merged.contains(&of_left) {
-            from.merged.push(of_left);
-        }
         for table in &mut scope.tables {
             if let Some(at) = of_right.checked_sub(table.offset)
                 && let Some(column) = table.columns.get_mut(at as usize)

@@ -8,8 +8,9 @@
 use sql_expression::{Clause, Expression, Grouping, Node, Scope, SqlError, check_full_group_by};
 
 use crate::plan::Planner;
-use crate::plan::block::{Bound, table_at};
-use crate::plan::join::{FromTable, Source};
+use crate::plan::block::Bound;
+use crate::plan::dependence;
+use crate::plan::join::{FromTable, JoinTree};
 use crate::plan::operator::QueryPlan;
 use crate::plan::outer;
 
@@ -28,30 +29,15 @@ pub(super) fn check_groupings(bound: &Bound, rollup: bool) -> Result<(), SqlErro
     Ok(())
 }
 
-/// ONLY_FULL_GROUP_BY. Columns of a table depend on its unique keys without NULL.
+/// ONLY_FULL_GROUP_BY.
 pub(super) fn check_grouping(
     planner: &Planner<'_>,
     scope: &Scope<'_>,
-    tables: &[FromTable],
+    (tables, tree): (&[FromTable], Option<&JoinTree>),
     bound: &Bound,
 ) -> Result<(), SqlError> {
-    let grouped = |place: u32| bound.group_by.iter().any(|part| part.as_column() == Some(place));
-    let depends = |place: u32| {
-        let place = place as usize;
-        let table = table_at(tables, place);
-        let Some(FromTable { offset, source: Source::Table(definition), .. }) = table else {
-            return false;
-        };
-        let decides = |key: &crate::catalog::KeyDefinition| {
-            key.is_unique()
-                && !key.has_prefix()
-                && key.columns.iter().all(|part| {
-                    !definition.columns[part.column].nullable
-                        && grouped((offset + part.column) as u32)
-                })
-        };
-        definition.keys.iter().any(decides)
-    };
+    let determined = dependence::determined(tables, tree, bound);
+    let depends = |place: u32| determined.contains(&place);
     let inside = |subquery| {
         let subplan = planner.subplans.iter().find(|subplan| subplan.id == subquery)?;
         varying_inside(&subplan.plan, scope, &bound.group_by, &depends)

@@ -251,7 +251,7 @@ fn write_out(planner: &mut Planner<'_>, select: &mut Select) -> Result<(), SqlEr
     }
     let mut scope = Scope::new(None);
     let from = from::resolve(planner, &select.from, &mut scope, from::Within::Block(0))?;
-    let merged = from.map(|from| from.merged).unwrap_or_default();
+    let star = from.map(|from| from.star).unwrap_or_default();
     let mut items = Vec::new();
     for item in std::mem::take(&mut select.items) {
         let places = match &item {
@@ -259,7 +259,7 @@ fn write_out(planner: &mut Planner<'_>, select: &mut Select) -> Result<(), SqlEr
                 items.push(item);
                 continue;
             }
-            SelectItem::Wildcard => block::star_places(&scope, &merged),
+            SelectItem::Wildcard => star.clone(),
             SelectItem::QualifiedWildcard(name) => block::table_places(&scope, name)?,
         };
         for place in places {

@@ -1,7 +1,7 @@
 //! Storing numbers, bits and years.
 
 use super::Storing;
-use crate::convert::{member_number, round_double, whole};
+use crate::convert::member_number;
 use crate::datum::Datum;
 use crate::decimal::Decimal;
 use crate::number::{read_decimal, read_double, read_rounded};
@@ -9,13 +9,17 @@ use crate::problem::Problem;
 use crate::sql_type::{SqlType, TypeKind};
 
 impl Storing<'_, '_, '_> {
-    /// The integer that a value is rounded to.
+    /// The integer that a value is rounded to; beyond 64 bits if it is, so that it fits no column.
     fn rounded(&mut self, datum: &Datum, from: &SqlType) -> Result<i128, Problem> {
         Ok(match datum {
             Datum::Int(v) => i128::from(*v),
             Datum::UInt(v) => i128::from(*v),
-            Datum::Double(v) => round_double(*v),
-            Datum::Decimal(v) => whole(v),
+            // The cast saturates, and NaN does not occur.
+            Datum::Double(v) => v.round_ties_even() as i128,
+            Datum::Decimal(v) => {
+                let bound = if v.is_negative() { i128::MIN } else { i128::MAX };
+                v.to_i128().unwrap_or(bound)
+            }
             Datum::Bytes(bytes) => {
                 if let Some(number) = member_number(bytes, from) {
                     return Ok(i128::from(number));
@@ -133,7 +137,7 @@ impl Storing<'_, '_, '_> {
             _ => {
                 let value = self.rounded(datum, from)?;
                 // A negative number is taken as its 64 bits.
-                Some(value as u64)
+                u64::try_from(value).ok().or_else(|| i64::try_from(value).ok().map(|v| v as u64))
             }
         };
         match bits.filter(|bits| *bits <= all) {

@@ -5,7 +5,7 @@ use collation::{
 };
 
 use super::Storing;
-use crate::convert::text;
+use crate::convert::{aligned, text};
 use crate::datum::Datum;
 use crate::problem::{Problem, printable_start};
 use crate::sql_type::{SqlType, TypeKind};
@@ -19,7 +19,7 @@ impl Storing<'_, '_, '_> {
             Datum::Bytes(bytes) if from.collation == CollationId::BINARY && is_text(from) => {
                 match charset {
                     Charset::Binary | Charset::Utf8mb3 | Charset::Utf8mb4 => bytes,
-                    _ => to_utf8(charset, &bytes).bytes.into_owned().into(),
+                    _ => to_utf8(charset, &aligned(charset, &bytes)).bytes.into_owned().into(),
                 }
             }
             Datum::Bytes(bytes) => bytes,

@@ -139,8 +139,7 @@ fn delimited_date_time(mut reader: Reader<'_>) -> Option<Parsed<DateTime>> {
     let year = if is_zero { 0 } else { full_year(year, year_digits) };
     parsed.value.date = date(year, month, day)?;
     let before_time = reader.at;
-    let separated =
-        reader.byte(b'T') || reader.byte(b't') || reader.skip_spaces() | reader.punctuation();
+    let separated = reader.byte(b'T') || reader.skip_spaces() | reader.punctuation();
     let hour = if separated { reader.digits(2) } else { None };
     let Some((hour, _)) = hour else {
         reader.at = before_time;

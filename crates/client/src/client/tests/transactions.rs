@@ -5,7 +5,7 @@ use model::{
 };
 use stdx::Duration;
 use wire::{
-    ClientReply, ClientRequest, Message, Operation, OperationOutcome, OperationResult,
+    ClientReply, ClientRequest, Effect, Message, Operation, OperationOutcome, OperationResult,
     TransactionState,
 };
 
@@ -19,7 +19,7 @@ fn insert(key: i64) -> ClientOperation {
 }
 
 fn written(number: u32) -> OperationResult {
-    let result = Ok(OperationOutcome::Written { existed: false });
+    let result = Ok(OperationOutcome::Written(Effect::Created));
     OperationResult { number: OperationNumber(number), result }
 }
 
@@ -89,7 +89,7 @@ fn a_batch_goes_to_the_worker_of_its_first_row_and_the_transaction_stays_there()
             TransactionState::Open,
         );
         let ClientResult::Executed(answers) = sim.event() else { panic!() };
-        assert_eq!(answers[0], Ok(OperationAnswer::Written { existed: false }));
+        assert_eq!(answers[0], Ok(OperationAnswer::Written(Effect::Created)));
         assert_eq!(answers[1], Err(ErrorCode::RowExists.into()));
         let next = sim.execute(vec![insert(other)], true);
         assert_eq!(next.0, sent.0);

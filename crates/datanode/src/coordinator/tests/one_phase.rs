@@ -34,7 +34,7 @@ fn one_change_is_committed_by_one_message_and_told_once() {
         panic!("expected a reply, not {:?}", names(&sent));
     };
     assert_eq!(results[0].number, OperationNumber(1));
-    assert_eq!(results[0].result, Ok(OperationOutcome::Written { existed: false }));
+    assert_eq!(results[0].result, Ok(OperationOutcome::Written(Effect::Created)));
     assert_eq!(state_of(&sent), TransactionState::Committed(Epoch(5)));
     assert_eq!(w.coordinator.open_transactions(), 0);
     assert!(w.tell(participant(1), committed(0, 0)).is_empty());

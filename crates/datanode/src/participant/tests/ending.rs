@@ -29,7 +29,7 @@ fn a_later_leg_gets_its_row_before_the_others_are_applied() {
     assert_eq!(world.rows(2), [(1, 10), (2, 10), (3, 11), (4, 10), (5, 10)]);
     assert!(world.nodes[&2].participant.in_doubt(P, model::RowId(0)), "others wait for the rest");
     world.run();
-    assert_eq!(world.answer(txn(3), 1), Ok(OperationOutcome::Written { existed: true }));
+    assert_eq!(world.answer(txn(3), 1), Ok(OperationOutcome::Written(Effect::Changed)));
     assert_eq!(world.rows(2), (1..=5).map(|id| (id, 11)).collect::<Vec<_>>());
     world.order_complete(txn(2), &chain[1..]);
     world.commit(txn(3));

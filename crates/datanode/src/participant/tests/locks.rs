@@ -48,7 +48,7 @@ fn operations_on_one_row_keep_their_order_behind_a_wait() {
     world.commit(txn(2));
     assert_eq!(world.answer(txn(3), 1), Ok(OperationOutcome::Row(row(1, 11))));
     assert_eq!(world.answer(txn(3), 4), Ok(OperationOutcome::Row(row(1, 12))));
-    assert_eq!(world.answer(txn(3), 5), Ok(OperationOutcome::Written { existed: true }));
+    assert_eq!(world.answer(txn(3), 5), Ok(OperationOutcome::Written(Effect::Changed)));
     world.commit(txn(3));
     assert_eq!(world.rows(2), [(2, 21)]);
     world.check_quiet();

@@ -98,7 +98,7 @@ fn results_come_with_the_word_of_the_primary_and_go_with_its_death() {
     world.prepare_and_commit(txn(2), vec![locked(), add(1, 5), upsert(2, 7)]);
     world.run();
     let mut found = results(&mut world);
-    found.sort_by_key(|outcome| matches!(outcome, OperationOutcome::Written { .. }));
+    found.sort_by_key(|outcome| matches!(outcome, OperationOutcome::Written(_)));
     assert_eq!(found[0], OperationOutcome::Row(row(1, 10)));
     assert_eq!(found.len(), 3);
     world.prepare_and_commit(txn(3), vec![locked(), add(1, 5)]);

@@ -6,8 +6,8 @@ use wire::{KnownOutcome, ReportedLegStatus};
 use super::super::evaluate::{Projector, Projectors};
 use super::*;
 
-const WRITTEN: Answer = Ok(OperationOutcome::Written { existed: false });
-const CHANGED: Answer = Ok(OperationOutcome::Written { existed: true });
+const WRITTEN: Answer = Ok(OperationOutcome::Written(Effect::Created));
+const CHANGED: Answer = Ok(OperationOutcome::Written(Effect::Changed));
 
 #[test]
 fn a_commit_reaches_every_replica_of_the_chain() {

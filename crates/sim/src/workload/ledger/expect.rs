@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use client::{ClientOperation, OperationAction, OperationAnswer};
 use model::{ColumnId, Comparison, ErrorCode, Expression, Table, Value};
-use wire::LockMode;
+use wire::{Effect, LockMode};
 
 use super::{AMOUNT, BODY, CATEGORY, KEYS, Rows, TAG, key, put};
 use crate::session::Session;
@@ -14,8 +14,8 @@ use crate::session::Session;
 pub(super) enum Good {
     /// The row, with the columns known.
     Row(Vec<Value>),
-    /// A change; whether the row was there before.
-    Written(bool),
+    /// A change; whether the row was there before, and whether its known columns stay.
+    Written { existed: bool, same: bool },
 }
 
 /// What an operation must answer, but for refusals that may pass.
@@ -25,7 +25,9 @@ impl Good {
     pub(super) fn matches(&self, answer: &OperationAnswer) -> bool {
         match (self, answer) {
             (Good::Row(known), OperationAnswer::Row(row)) => row[..known.len()] == known[..],
-            (Good::Written(before), OperationAnswer::Written { existed }) => before == existed,
+            (Good::Written { existed, same }, OperationAnswer::Written(effect)) => {
+                effect.existed() == *existed && (*same || *effect != Effect::Unchanged)
+            }
             _ => false,
         }
     }
@@ -208,7 +210,7 @@ impl Draft {
             }
             OperationAction::Delete { .. } => {
                 self.rows.remove(&id).ok_or(ErrorCode::RowNotFound)?;
-                Ok(Good::Written(true))
+                Ok(Good::Written { existed: true, same: false })
             }
         }
     }
@@ -232,7 +234,8 @@ impl Draft {
         if *tag != Value::Null && taken {
             return Err(ErrorCode::UniqueViolation);
         }
+        let same = self.rows.get(&id).is_some_and(|before| *before == row);
         self.rows.insert(id, row);
-        Ok(Good::Written(existed))
+        Ok(Good::Written { existed, same })
     }
 }

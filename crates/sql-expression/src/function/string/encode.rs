@@ -32,6 +32,7 @@ pub(super) fn char(f: &mut Frame<'_, '_>) -> Evaluated {
     if charset == Charset::Binary {
         return text(bytes);
     }
+    let bytes = sqltype::aligned(charset, &bytes);
     let converted = collation::to_utf8(charset, &bytes);
     if converted.first_bad.is_some() {
         let from = collation::invalid_utf8_at(&bytes).unwrap_or(0);

@@ -210,7 +210,7 @@ impl Online<'_> {
                 }
                 Err(refusal) if refusal.code == ErrorCode::LockUnavailable => {}
                 Err(refusal) => return Err(Failure::Refused(refusal).into()),
-                Ok(OperationAnswer::Written { .. }) => {
+                Ok(OperationAnswer::Written(_)) => {
                     return Err(Failure::Refused(ErrorCode::Internal.into()).into());
                 }
             }

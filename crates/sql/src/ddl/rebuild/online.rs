@@ -29,7 +29,7 @@ use client::{ClientOperation, OperationAnswer, ScanSpec};
 use model::{ErrorCode, SchemaChange, Table, Value};
 use sql_expression::SqlError;
 use stdx::{Duration, Instant};
-use wire::WaitPolicy;
+use wire::{Effect, WaitPolicy};
 
 use super::super::alter::Altered;
 use super::super::change::{is_computed_alike, is_value_kept, same_primary_key};
@@ -312,7 +312,7 @@ impl<'a> Online<'a> {
         match kernel.execute_all(operations, true).await {
             Ok(answers) => {
                 let new = |answer: &&OperationAnswer| {
-                    matches!(answer, OperationAnswer::Written { existed: false, .. })
+                    matches!(answer, OperationAnswer::Written(Effect::Created))
                 };
                 self.copy.records += answers.iter().filter(new).count() as u64;
                 Ok(())

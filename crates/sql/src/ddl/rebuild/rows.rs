@@ -64,7 +64,15 @@ impl<'a> Copy<'a> {
     ) -> Result<Made, SqlError> {
         let definition = self.definition.clone();
         let mut row = vec![Datum::Null; definition.columns.len()];
-        for (at, column) in definition.columns.iter().enumerate() {
+        // An expression as default may read any other column.
+        let is_last = |at: &usize| {
+            let default = &definition.columns[*at].default;
+            self.altered.origins[*at].is_none() && matches!(default, ColumnDefault::Expression(_))
+        };
+        let all = 0..definition.columns.len();
+        let (last, first): (Vec<usize>, Vec<usize>) = all.partition(is_last);
+        for at in first.into_iter().chain(last) {
+            let column = &definition.columns[at];
             if column.is_computed() {
                 continue;
             }

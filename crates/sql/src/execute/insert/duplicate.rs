@@ -12,7 +12,7 @@ use sqltype::Datum;
 
 use crate::execute::insert::{Target, column_at};
 use crate::execute::run::Row;
-use crate::execute::update::default_value;
+use crate::execute::update::{check_generated, default_value};
 use crate::plan::Planner;
 use crate::plan::from;
 use crate::plan::operator::Formula;
@@ -80,6 +80,7 @@ pub(super) fn plan(
     let (mut assignments, mut reads) = (Vec::new(), false);
     for assignment in &insert.on_duplicate {
         let at = column_at(definition, assignment.column.column.as_str())?;
+        check_generated(definition, at, &assignment.value)?;
         let value = match &assignment.value {
             Expr::DefaultValue => default_value(&mut binder, definition, at, &assignment.column)?,
             expr => binder.bind(expr, Clause::FieldList)?,

@@ -13,7 +13,7 @@
 use client::{ClientOperation, OperationAction, OperationAnswer};
 use model::{ColumnId, ErrorCode, Expression as KernelExpression, Value};
 use sql_expression::{
-    Binder, Clause, Expression, KernelColumn, Node, Scope, SqlError, to_kernel_value,
+    Binder, Clause, Constancy, Expression, KernelColumn, Node, Scope, SqlError, to_kernel_value,
 };
 use sql_parser::ast::{self, TableReference};
 use sqltype::{Datum, SqlType, TypeKind};
@@ -26,6 +26,7 @@ use crate::execute::reference::Links;
 use crate::execute::row::{RowMaker, kernel_value};
 use crate::execute::run::Run;
 use crate::execute::scan::{datum_of, kernel_columns};
+use crate::insert_id::InsertId;
 use crate::kernel::{Failure, Rejected};
 use crate::plan::Planner;
 use crate::plan::from::{self, From, Within};
@@ -350,7 +351,13 @@ fn assignments(
         let is_unique = table.unique_indexes.iter().any(|index| index.columns.contains(&column));
         // Whether a large value changes is known when the old one is there as a whole.
         let is_large = table.large.as_ref().is_some_and(|large| large.columns.contains(&column));
-        if is_repeated || is_unique || is_large || table.primary_key.contains(&column) {
+        let is_generated = definition.columns[at].auto_increment;
+        if is_repeated
+            || is_unique
+            || is_large
+            || is_generated
+            || table.primary_key.contains(&column)
+        {
             return Ok(None);
         }
         if matches!(assignment.value, ast::Expr::DefaultValue) {
@@ -370,6 +377,8 @@ fn assignments(
         if waits {
             return Ok(None);
         }
+        // LAST_INSERT_ID(n) is evaluated for a row that is there, and for no other.
+        uses_row |= value.constancy() == Constancy::Row;
         assigned.push(Assigned { at, value, uses_row });
     }
     Ok(Some(assigned))
@@ -397,7 +406,7 @@ fn updated(run: &Run<'_>, matched: u64, changed: u64) -> Outcome {
         }
     }
     let affected = if run.session.count_matched { matched } else { changed };
-    Outcome::Done { affected, last_insert_id: 0, info }
+    Outcome::Done { affected, id: InsertId::of_update(&run.context), info }
 }
 
 impl PointDelete {

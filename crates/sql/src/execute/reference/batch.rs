@@ -16,7 +16,7 @@ use std::rc::Rc;
 use client::{ClientOperation, OperationAction, OperationAnswer};
 use model::{ErrorCode, IndexId, Refusal, Value};
 use sql_expression::SqlError;
-use wire::{LockMode, Projection, WaitPolicy};
+use wire::{Effect, LockMode, Projection, WaitPolicy};
 
 use super::{no_parent, referring, translated};
 use crate::access::{ReadMode, Reader, Values};
@@ -141,7 +141,7 @@ impl Batch {
             // They were lost, and the end was asked for: all rows are there. Whether others were
             // replaced is not known.
             let rows = sources.iter().filter(|source| matches!(source, Source::Row(_)));
-            return Ok(rows.map(|_| OperationAnswer::Written { existed: false }).collect());
+            return Ok(rows.map(|_| OperationAnswer::Written(Effect::Created)).collect());
         }
         let of_rows = answers.into_iter().zip(&sources);
         let of_rows = of_rows.filter(|(_, source)| matches!(source, Source::Row(_)));
