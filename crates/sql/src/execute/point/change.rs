@@ -13,7 +13,7 @@
 use client::{ClientOperation, OperationAction, OperationAnswer};
 use model::{ColumnId, ErrorCode, Expression as KernelExpression, Value};
 use sql_expression::{
-    Binder, Clause, Constancy, Expression, KernelColumn, Node, Scope, SqlError, to_kernel_value,
+    Binder, Clause, Expression, KernelColumn, Node, Scope, SqlError, to_kernel_value,
 };
 use sql_parser::ast::{self, TableReference};
 use sqltype::{Datum, SqlType, TypeKind};
@@ -377,8 +377,11 @@ fn assignments(
         if waits {
             return Ok(None);
         }
-        // LAST_INSERT_ID(n) is evaluated for a row that is there, and for no other.
-        uses_row |= value.constancy() == Constancy::Row;
+        // It acts when it is evaluated: for a row that is there, and for no other.
+        uses_row |= value.any(&mut |part| match &part.node {
+            Node::Call(call) => call.function.name == "last_insert_id(n)",
+            _ => false,
+        });
         assigned.push(Assigned { at, value, uses_row });
     }
     Ok(Some(assigned))
