@@ -150,6 +150,10 @@ pub enum Mutation {
     JournalBeginsUnderWriters,
     /// A settled scan does not wait for rows that others have staged.
     ScansPassStagedRows,
+    /// Changes do not wait for those who guard a range that their rows are in.
+    ChangesPassGuards,
+    /// Of a table that it has changed, a transaction scans the newest rows and not its snapshot.
+    OwnRowsHideSnapshot,
     /// Rollback to a savepoint is not passed on to backups.
     RollbackOnPrimaryOnly,
     /// An epoch is called saved before it is synced.

@@ -32,6 +32,9 @@ pub enum OperationAction {
         wait: WaitPolicy,
         /// What to return.
         projection: Projection,
+        /// Read as of this epoch, which the session holds, unless the transaction has changed the
+        /// row; without a lock only.
+        snapshot: Option<Epoch>,
     },
     /// Adds a row; refused with `RowExists` or `UniqueViolation`.
     Insert {
@@ -81,8 +84,18 @@ impl ClientOperation {
 
     /// Reads all columns and locks the row until the transaction ends.
     pub fn read_locked(table: TableId, key: Vec<Value>, lock: LockMode) -> Self {
-        let (wait, projection) = (WaitPolicy::Wait, Projection::All);
-        Self { table, version: None, action: OperationAction::Read { key, lock, wait, projection } }
+        let (wait, projection, snapshot) = (WaitPolicy::Wait, Projection::All, None);
+        let action = OperationAction::Read { key, lock, wait, projection, snapshot };
+        Self { table, version: None, action }
+    }
+
+    /// Reads all columns without a lock: the row as of an epoch that the session holds, or the
+    /// transaction's own change.
+    pub fn read_at(table: TableId, key: Vec<Value>, snapshot: Epoch) -> Self {
+        let (lock, wait, projection) = (LockMode::Committed, WaitPolicy::Wait, Projection::All);
+        let snapshot = Some(snapshot);
+        let action = OperationAction::Read { key, lock, wait, projection, snapshot };
+        Self { table, version: None, action }
     }
 
     /// Adds a row.
@@ -239,7 +252,8 @@ pub struct ScanSpec {
     pub wait: WaitPolicy,
     /// Values of the distribution key: only their partition is scanned.
     pub partition_key: Option<Vec<Value>>,
-    /// Read as of this epoch, which the session holds; not with `in_transaction`.
+    /// Read as of this epoch, which the session holds; with `in_transaction` the session's own
+    /// changes are laid over it. Not with locks.
     pub snapshot: Option<Epoch>,
     /// See the session's own changes, and lock in its transaction; begins one if none is open.
     pub in_transaction: bool,
@@ -255,6 +269,10 @@ pub struct ScanSpec {
     /// Wait first for the rows that other transactions have put into the range and have not
     /// committed; only with a lock, and `WaitPolicy::Wait`.
     pub settled: bool,
+    /// Until the transaction ends nobody else changes which rows are in the range and pass the
+    /// filter, nor these rows. Only with `in_transaction` and `WaitPolicy::Wait`, and not with a
+    /// snapshot.
+    pub guarded: bool,
 }
 
 impl ScanSpec {
@@ -274,6 +292,7 @@ impl ScanSpec {
             program: None,
             join: None,
             settled: false,
+            guarded: false,
         }
     }
 

@@ -35,6 +35,7 @@ mod ending;
 mod evaluate;
 mod figures;
 mod finish;
+mod guard;
 mod inspect;
 mod leg;
 mod memory;
@@ -521,6 +522,8 @@ impl Actor for Participant {
         let claimed: usize = self.legs.iter().map(|(_, leg)| leg.held_rows().count()).sum();
         let claims: usize = self.replicas.values().map(|replica| replica.claims.len()).sum();
         assert_eq!(claims, claimed, "claims of legs and of slots");
+        let mut guards = self.replicas.values().flat_map(|replica| replica.guards.owners());
+        assert!(guards.all(|owner| self.legs.get(owner).is_some()), "guards end with their legs");
         let member = shared.cluster.member(shared.node, shared.incarnation);
         let complete = member.is_some_and(|member| member.status == MemberStatus::Active);
         self.check_copies();

@@ -4,8 +4,8 @@
 //! [`Reader`]: where a read goes (a replica, a snapshot, the transaction's coordinator), batching
 //! of keys, lookups by unique key with the recheck that locking needs.
 //! # Guarantees
-//! In a transaction that has changed the table its own changes are seen. A locked row has the key
-//! it was looked up by at the moment of the lock.
+//! In a transaction that has changed the table its own changes are seen, in a snapshot too. A
+//! locked row has the key it was looked up by at the moment of the lock.
 //! # Not here
 //! Which path is taken (`plan`), conditions the kernel cannot evaluate (`execute`).
 
@@ -34,8 +34,36 @@ pub(crate) enum ReadMode {
     Snapshot(Epoch),
     /// As committed, with the transaction's own changes.
     Own,
+    /// As of a snapshot the connection holds, with the transaction's own changes laid over it.
+    Overlay(Epoch),
     /// Locked until the transaction ends, with the transaction's own changes.
     Locking(LockMode, WaitPolicy),
+    /// The same, and nobody else changes until then what the answer is: keys are locked whether
+    /// there is a row or not, and ranges are guarded. Rows of ranges have the lock that is named.
+    Guarded(LockMode),
+}
+
+/// How a row is read by its key in a transaction.
+#[derive(Clone, Copy, Debug)]
+struct OfKey {
+    lock: LockMode,
+    wait: WaitPolicy,
+    snapshot: Option<Epoch>,
+}
+
+impl ReadMode {
+    fn of_key(self) -> OfKey {
+        let (lock, wait) = match self {
+            ReadMode::Locking(lock, wait) => (lock, wait),
+            ReadMode::Guarded(lock) => (lock.max(LockMode::Shared), WaitPolicy::Wait),
+            _ => (LockMode::Committed, WaitPolicy::Wait),
+        };
+        let snapshot = match self {
+            ReadMode::Overlay(at) => Some(at),
+            _ => None,
+        };
+        OfKey { lock, wait, snapshot }
+    }
 }
 
 /// Keys in one request, at most: well below `batch_max` of any configuration.
@@ -69,12 +97,8 @@ impl Reader {
             ReadMode::Snapshot(at) => {
                 self.read(keys.into_iter().map(read).collect(), Some(at)).await
             }
-            ReadMode::Own => {
-                let (lock, wait) = (LockMode::Committed, WaitPolicy::Wait);
-                self.operate(self.table.id, keys, lock, wait, &self.projection).await
-            }
-            ReadMode::Locking(lock, wait) => {
-                self.operate(self.table.id, keys, lock, wait, &self.projection).await
+            ReadMode::Own | ReadMode::Overlay(_) | ReadMode::Locking(..) | ReadMode::Guarded(_) => {
+                self.operate(self.table.id, keys, self.mode.of_key(), &self.projection).await
             }
         }
     }
@@ -96,7 +120,10 @@ impl Reader {
             ReadMode::Snapshot(at) => {
                 self.read(keys.into_iter().map(read).collect(), Some(at)).await
             }
-            ReadMode::Own | ReadMode::Locking(..) => self.by_entry(index, keys).await,
+            ReadMode::Own | ReadMode::Locking(..) | ReadMode::Guarded(_) => {
+                self.by_entry(index, keys).await
+            }
+            ReadMode::Overlay(at) => self.by_entry_over(index, keys, at).await,
         }
     }
 
@@ -108,11 +135,14 @@ impl Reader {
         limit: Option<u64>,
         program: Option<Arc<Program>>,
     ) -> Scan {
+        let none = LockMode::Committed;
         let (lock, wait, in_transaction, snapshot) = match self.mode {
-            ReadMode::Committed => (LockMode::Committed, WaitPolicy::Wait, false, None),
-            ReadMode::Snapshot(at) => (LockMode::Committed, WaitPolicy::Wait, false, Some(at)),
-            ReadMode::Own => (LockMode::Committed, WaitPolicy::Wait, true, None),
+            ReadMode::Committed => (none, WaitPolicy::Wait, false, None),
+            ReadMode::Snapshot(at) => (none, WaitPolicy::Wait, false, Some(at)),
+            ReadMode::Own => (none, WaitPolicy::Wait, true, None),
+            ReadMode::Overlay(at) => (none, WaitPolicy::Wait, true, Some(at)),
             ReadMode::Locking(lock, wait) => (lock, wait, true, None),
+            ReadMode::Guarded(lock) => (lock, WaitPolicy::Wait, true, None),
         };
         self.kernel.scan(ScanSpec {
             table: self.table.id,
@@ -128,6 +158,7 @@ impl Reader {
             program,
             join: None,
             settled: false,
+            guarded: matches!(self.mode, ReadMode::Guarded(_)),
         })
     }
 
@@ -153,17 +184,16 @@ impl Reader {
         &self,
         table: model::TableId,
         keys: Vec<Values>,
-        lock: LockMode,
-        wait: WaitPolicy,
+        OfKey { lock, wait, snapshot }: OfKey,
         projection: &Projection,
     ) -> Result<Vec<Option<Values>>, Failure> {
         let mut rows = Vec::with_capacity(keys.len());
         let mut keys = keys.into_iter().peekable();
         while keys.peek().is_some() {
-            let operation = |key| ClientOperation {
-                table,
-                version: None,
-                action: OperationAction::Read { key, lock, wait, projection: projection.clone() },
+            let operation = |key| {
+                let projection = projection.clone();
+                let action = OperationAction::Read { key, lock, wait, projection, snapshot };
+                ClientOperation { table, version: None, action }
             };
             let batch = keys.by_ref().take(KEYS_MAX).map(operation).collect();
             for answer in self.kernel.execute(batch).await? {
@@ -180,6 +210,37 @@ impl Reader {
         Ok(rows)
     }
 
+    /// Reads by unique key as of a snapshot, with the transaction's own changes. A row that others
+    /// have changed since, and then the transaction, has its entry among the newest ones only; one
+    /// that the transaction has not changed has its entry in the snapshot.
+    async fn by_entry_over(
+        &self,
+        index: IndexId,
+        keys: Vec<Values>,
+        at: Epoch,
+    ) -> Result<Vec<Option<Values>>, Failure> {
+        let unknown = || Failure::Refused(Refusal::from(ErrorCode::UnknownIndex));
+        let index = self.table.unique_index(index).ok_or_else(unknown)?;
+        let mut found: Vec<Option<Values>> = vec![None; keys.len()];
+        for entries in [ReadMode::Own, ReadMode::Overlay(at)] {
+            let wanted: Vec<usize> = (0..keys.len()).filter(|at| found[*at].is_none()).collect();
+            let of_round = wanted.iter().map(|at| keys[*at].clone()).collect();
+            let all = Projection::All;
+            let entries = self.operate(index.table, of_round, entries.of_key(), &all).await?;
+            let named = wanted
+                .into_iter()
+                .zip(entries)
+                .filter_map(|(at, entry)| Some((at, primary_key_of(&self.table, index, &entry?))));
+            let (places, primary_keys): (Vec<usize>, Vec<Values>) = named.unzip();
+            let rows = self.operate(self.table.id, primary_keys, self.mode.of_key(), &all).await?;
+            for (at, row) in places.into_iter().zip(rows) {
+                let row = row.filter(|row| self.has_key(index, row, &keys[at]));
+                found[at] = row.map(|row| self.project(&row));
+            }
+        }
+        Ok(found)
+    }
+
     /// Reads by unique key in the transaction: entries of the index's hidden table, then the rows
     /// they name. A row that has another key by then has been changed by somebody: it is looked up
     /// anew.
@@ -190,25 +251,25 @@ impl Reader {
     ) -> Result<Vec<Option<Values>>, Failure> {
         let unknown = || Failure::Refused(Refusal::from(ErrorCode::UnknownIndex));
         let index = self.table.unique_index(index).ok_or_else(unknown)?;
-        let (lock, wait) = match self.mode {
-            ReadMode::Locking(lock, wait) => (lock, wait),
-            _ => (LockMode::Committed, WaitPolicy::Wait),
+        let of_row = self.mode.of_key();
+        // The lock of an entry that is not there keeps others from making it.
+        let of_entry = match self.mode {
+            ReadMode::Guarded(_) => ReadMode::Guarded(LockMode::Shared).of_key(),
+            _ => ReadMode::Own.of_key(),
         };
         let mut found: Vec<Option<Values>> = vec![None; keys.len()];
         let mut wanted: Vec<usize> = (0..keys.len()).collect();
         for _ in 0..RECHECKS_MAX {
             let of_round = wanted.iter().map(|at| keys[*at].clone()).collect();
-            let (none, patient) = (LockMode::Committed, WaitPolicy::Wait);
-            let entries =
-                self.operate(index.table, of_round, none, patient, &Projection::All).await?;
+            let all = Projection::All;
+            let entries = self.operate(index.table, of_round, of_entry, &all).await?;
             let named: Vec<(usize, Values)> = wanted
                 .iter()
                 .zip(entries)
                 .filter_map(|(at, entry)| Some((*at, primary_key_of(&self.table, index, &entry?))))
                 .collect();
             let primary_keys = named.iter().map(|(_, key)| key.clone()).collect();
-            let all = Projection::All;
-            let rows = self.operate(self.table.id, primary_keys, lock, wait, &all).await?;
+            let rows = self.operate(self.table.id, primary_keys, of_row, &all).await?;
             wanted.clear();
             for ((at, _), row) in named.into_iter().zip(rows) {
                 match row {
@@ -216,7 +277,7 @@ impl Reader {
                         found[at] = Some(self.project(&row));
                     }
                     // Skipped, or gone and perhaps made anew.
-                    _ if wait == WaitPolicy::Skip => {}
+                    _ if of_row.wait == WaitPolicy::Skip => {}
                     _ => wanted.push(at),
                 }
             }

@@ -38,7 +38,8 @@ impl Claims {
         let key = vec![Value::UInt(number)];
         loop {
             let (lock, projection) = (LockMode::Exclusive, Projection::Nothing);
-            let action = OperationAction::Read { key: key.clone(), lock, wait, projection };
+            let action =
+                OperationAction::Read { key: key.clone(), lock, wait, projection, snapshot: None };
             let read = ClientOperation { table, version: None, action };
             match kernel.execute(vec![read]).await?.into_iter().next() {
                 Some(Err(refusal)) if refusal.code == ErrorCode::RowNotFound => {}

@@ -322,6 +322,7 @@ async fn attempt_once(
     if traits.commits {
         session.commit().await?;
     }
+    session.changes_rows = traits.writes == Writes::Rows;
     if session.is_read_only() && traits.writes == Writes::Rows {
         return refused();
     }

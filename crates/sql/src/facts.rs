@@ -105,6 +105,7 @@ impl Session {
             last_insert_id: 0,
             row_count: 0,
             found_rows: 0,
+            changes_rows: false,
             temporary: Temporaries::new(greeting.seed),
             released: false,
             count_matched: false,

@@ -116,6 +116,8 @@ pub(crate) struct Session {
     pub row_count: i64,
     /// FOUND_ROWS() of the last SELECT.
     pub found_rows: u64,
+    /// The statement under way changes rows.
+    pub(crate) changes_rows: bool,
     /// Its temporary tables.
     pub(crate) temporary: Temporaries,
     /// RELEASE was said: the connection ends after this answer.
@@ -153,7 +155,8 @@ pub(crate) struct SessionTransaction {
     pub explicit: bool,
     /// START TRANSACTION READ ONLY.
     pub read_only: bool,
-    /// The snapshot that plain reads use: REPEATABLE READ and WITH CONSISTENT SNAPSHOT.
+    /// The snapshot that plain reads use: REPEATABLE READ, SERIALIZABLE of transactions that only
+    /// read, and WITH CONSISTENT SNAPSHOT.
     pub snapshot: Option<Epoch>,
     /// The last identity that was given before the snapshot: tables above it were made after it.
     pub snapshot_before: u32,
@@ -175,9 +178,9 @@ pub(crate) enum Isolation {
     /// Each statement sees what is committed when it reads.
     #[default]
     ReadCommitted,
-    /// Plain reads see one snapshot.
+    /// Plain reads see one snapshot, with the transaction's own changes.
     RepeatableRead,
-    /// Refused until it is there.
+    /// What is read stays as it is until the transaction ends.
     Serializable,
 }
 

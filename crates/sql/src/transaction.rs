@@ -63,7 +63,7 @@ impl Session {
         self.transaction.isolation_once = level;
         self.transaction.explicit = true;
         self.transaction.read_only = access.unwrap_or(read_only);
-        if consistent_snapshot {
+        if consistent_snapshot && !self.guards_reads() {
             self.open_snapshot().await?;
         }
         Ok(())
@@ -127,21 +127,35 @@ impl Session {
         }
     }
 
+    /// Whether what the statement reads has to stay as it is until its transaction ends: at
+    /// SERIALIZABLE, unless the transaction only reads, or the statement is one that only reads and
+    /// a transaction of its own. Those read a snapshot.
+    pub(crate) fn guards_reads(&self) -> bool {
+        self.isolation() == Isolation::Serializable
+            && (self.changes_rows || !self.autocommits() && !self.is_read_only())
+    }
+
+    /// Whether plain reads of the transaction are of one snapshot.
+    fn reads_snapshot(&self) -> bool {
+        match self.isolation() {
+            Isolation::ReadUncommitted | Isolation::ReadCommitted => false,
+            Isolation::RepeatableRead => true,
+            Isolation::Serializable => self.is_read_only(),
+        }
+    }
+
     /// The snapshot that plain reads of `tables` use; none for the newest committed rows. The
-    /// first read of a REPEATABLE READ transaction opens it. A table the transaction has changed
-    /// is read as committed, with the transaction's own changes.
+    /// first read of a REPEATABLE READ transaction opens it. What a statement reads that changes
+    /// rows is the newest.
     pub(crate) async fn read_snapshot(
         &mut self,
         tables: &[TableId],
     ) -> Result<Option<Epoch>, SqlError> {
         // A session's own table has no past, and nobody else changes it.
-        if tables.iter().all(|table| self.is_temporary(*table)) {
+        if self.changes_rows || tables.iter().all(|table| self.is_temporary(*table)) {
             return Ok(None);
         }
-        if self.transaction.snapshot.is_none()
-            && self.isolation() == Isolation::RepeatableRead
-            && !self.autocommits()
-        {
+        if self.transaction.snapshot.is_none() && self.reads_snapshot() && !self.autocommits() {
             self.open_snapshot().await?;
         }
         if self.transaction.snapshot.is_some()
@@ -150,8 +164,7 @@ impl Session {
             // TRUNCATE and ALTERs that copy make tables anew, without their past.
             return Err(SqlError::of::<1412>(&[]));
         }
-        let own = tables.iter().any(|table| self.transaction.written.contains(table));
-        Ok(self.transaction.snapshot.filter(|_| !own))
+        Ok(self.transaction.snapshot)
     }
 
     pub(crate) async fn open_snapshot(&mut self) -> Result<(), Failure> {

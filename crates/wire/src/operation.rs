@@ -1,7 +1,7 @@
 //! Operations of a transaction on single rows.
 
 use codec::Codec;
-use model::{ColumnId, Expression, Key, OperationNumber, PartitionId, Refusal, Row};
+use model::{ColumnId, Epoch, Expression, Key, OperationNumber, PartitionId, Refusal, Row};
 
 /// A lock on a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Codec)]
@@ -73,6 +73,9 @@ pub enum OperationKind {
         wait: WaitPolicy,
         /// What to return.
         projection: Projection,
+        /// The row as of this complete epoch, unless the transaction has changed it; without a lock
+        /// only. The newest committed row otherwise.
+        snapshot: Option<Epoch>,
     },
     /// Adds a row; refused with `RowExists` when its key is there.
     Insert {

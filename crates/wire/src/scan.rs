@@ -86,7 +86,8 @@ pub struct ScanRequest {
     pub reply_to: Address,
     /// The transaction, when rows are locked or own changes matter.
     pub transaction: Option<ScanTransaction>,
-    /// Read as of this complete epoch; excludes locks.
+    /// Read as of this complete epoch, with the transaction's own changes laid over it if there is
+    /// one; excludes locks.
     pub snapshot: Option<Epoch>,
     /// What to scan.
     pub source: ScanSource,
@@ -104,6 +105,9 @@ pub struct ScanRequest {
     pub lock_wait: Option<Duration>,
     /// Wait first for the rows that other transactions have put into the range and not committed.
     pub settled: bool,
+    /// Until the transaction ends nobody else puts a row into the range, changes one in it or takes
+    /// one out of it. Rows that others have staged there are waited for first.
+    pub guarded: bool,
     /// Stop after this many rows of the partition.
     pub limit: Option<u64>,
     /// The chain the client routed a locking scan by; empty for others.

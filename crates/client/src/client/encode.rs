@@ -152,11 +152,12 @@ fn encode_action(
     before: Option<&Before<'_>>,
 ) -> Result<Action, Refusal> {
     match action {
-        OperationAction::Read { key, lock, wait, projection } => {
+        OperationAction::Read { key, lock, wait, projection, snapshot } => {
             let decoder = RowDecoder::of(known, table, projection)?;
             let (partition, key) = key_again(table, key, before)?;
-            let (lock, wait, projection) = (*lock, *wait, projection.clone());
-            Ok((partition, OperationKind::Read { key, lock, wait, projection }, Some(decoder)))
+            let (lock, wait, projection, snapshot) = (*lock, *wait, projection.clone(), *snapshot);
+            let read = OperationKind::Read { key, lock, wait, projection, snapshot };
+            Ok((partition, read, Some(decoder)))
         }
         OperationAction::Insert { row } => {
             let (partition, row) = row_of(table, row)?;

@@ -113,8 +113,8 @@ impl Client {
             || spec.program.is_some() && (locks || ordered || spec.limit.is_some())
             || spec.join.is_some() && (spec.program.is_none() || spec.in_transaction);
         let doomed = self.session(session).and_then(|r| r.transaction.as_ref()?.doomed.clone());
-        let holds = spec.in_transaction && spec.snapshot.is_some();
-        if (locks && !spec.in_transaction) || holds || computes {
+        let holds = (locks || spec.guarded) && (!spec.in_transaction || spec.snapshot.is_some());
+        if holds || computes {
             let refusal = Refusal::new(ErrorCode::BadRequest, "scan of contrary kinds");
             self.emit(session, token, ClientResult::Failed(refusal));
         } else if spec.in_transaction && self.session_mut(session).call.is_some() {
@@ -580,6 +580,7 @@ fn request(
         wait: spec.wait,
         lock_wait,
         settled: spec.settled,
+        guarded: spec.guarded,
         limit: spec.limit,
         chain: wire::Chain::EMPTY,
         program: spec.program.clone(),

@@ -98,6 +98,7 @@ fn request(join: Option<JoinPlan>) -> ScanMessage {
         wait: WaitPolicy::Wait,
         lock_wait: None,
         settled: false,
+        guarded: false,
         limit: None,
         chain: Chain::EMPTY,
         program: Some(Arc::new(program(&[0, 2]))),

@@ -455,7 +455,7 @@ impl Coordinator {
         record.last_active = ctx.now();
         match route(ctx, record, scan.partition) {
             Ok(leg) => {
-                let locks = scan.lock != LockMode::Committed || scan.settled;
+                let locks = scan.lock != LockMode::Committed || scan.settled || scan.guarded;
                 record.legs[usize::from(leg.0)].scanned |= locks;
                 let coordinator = my_ref(ctx);
                 let seen_to = number::last_of(record.last_number);

@@ -10,7 +10,7 @@
 
 use actor::{Ctx, probe};
 use model::TransactionId;
-use store::lock_table::{LockKey, LockOwner};
+use store::lock_table::LockOwner;
 use wire::{
     Besides, CoordinatorMessage, CoordinatorRef, DeadlockSearch, LegId, Message, SearchOrigin,
 };
@@ -54,7 +54,7 @@ impl Participant {
         let locks = self.replicas.get(&wait.partition).map(|replica| &replica.locks);
         if wait.terms.besides == Besides::Operations
             && self.searches.granted.last() != Some(&handle)
-            && locks.is_some_and(|locks| locks.is_awaited(LockKey(wait.hash)))
+            && locks.is_some_and(|locks| locks.is_awaited(wait.lock))
         {
             self.searches.granted.push(handle);
         }

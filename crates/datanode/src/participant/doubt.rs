@@ -225,7 +225,8 @@ impl Participant {
         operation: &Operation,
         hash: u64,
     ) -> Option<ParkNumber> {
-        let OperationKind::Read { key, lock: wire::LockMode::Committed, .. } = &operation.kind
+        let OperationKind::Read { key, lock: wire::LockMode::Committed, snapshot: None, .. } =
+            &operation.kind
         else {
             return None;
         };

@@ -387,6 +387,7 @@ impl Participant {
         let partitions: Few<PartitionId> = self.legs.leg(handle).locked().collect();
         let mut left = most;
         for partition in partitions {
+            self.release_guards(handle, partition);
             let Some(replica) = self.replicas.get_mut(&partition) else { continue };
             let mut grants = Vec::new();
             left -= replica.locks.release_some(LockOwner(handle.0), left, &mut grants);

@@ -9,7 +9,7 @@ use model::{
     ColumnId, ErrorCode, EvalError, Expression, Key, PartitionId, Refusal, Row, RowLayout,
     RowProjection, RowView, Table, TableCache, ValueRef,
 };
-use wire::{OperationKind, Projection};
+use wire::{LockMode, OperationKind, Projection};
 
 /// Whether an operation fits its table's definition, which has the version it was made for.
 pub(super) fn check_operation(
@@ -18,8 +18,11 @@ pub(super) fn check_operation(
     kind: &OperationKind,
 ) -> Result<(), Refusal> {
     match kind {
-        OperationKind::Read { key, projection, .. } => {
+        OperationKind::Read { key, projection, lock, snapshot, .. } => {
             check_key(key)?;
+            if snapshot.is_some() && *lock != LockMode::Committed {
+                return Err(bad("what is read as of a snapshot is not locked"));
+            }
             check_projection(table, projection)
         }
         OperationKind::Insert { row } | OperationKind::Upsert { row } => {

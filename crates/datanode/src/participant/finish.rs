@@ -189,6 +189,7 @@ impl Participant {
 
     pub(super) fn release_locks(&mut self, handle: LegHandle) {
         for partition in self.legs.leg_mut(handle).take_locked() {
+            self.release_guards(handle, partition);
             let Some(replica) = self.replicas.get_mut(&partition) else { continue };
             let mut grants = Vec::new();
             replica.locks.release_all(LockOwner(handle.0), &mut grants);

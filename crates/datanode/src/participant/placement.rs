@@ -390,6 +390,7 @@ impl Participant {
             replica.complete_to = replica.complete_to(self.completed);
             replica.locks = store::lock_table::LockTable::new();
             replica.claims.clear();
+            replica.guards.clear();
             replica.syncing = true;
             replica.overtaken = Some(SlotSet::default());
             replica.leave();

@@ -236,6 +236,15 @@ impl Participant {
                 }
             }
         }
+        let operation = match replica.guards.is_empty() || !operation.kind.is_write() {
+            true => operation,
+            false => {
+                match self.await_guards(ctx, handle, operation, (of_row.as_ref(), hash), terms) {
+                    Some(operation) => operation,
+                    None => return,
+                }
+            }
+        };
         let executed = self.execute(ctx, handle, operation, of_row, hash);
         let answers = self.answers(handle);
         match executed {
@@ -328,6 +337,13 @@ impl Participant {
         // The row as the transaction has left it.
         let (place, row) = match self.legs.leg(handle).rows.staged(partition, hash, &key.0) {
             Some(staged) => (Some(staged.place.1), staged.newest().map(|row| &row.0[..])),
+            None if let OperationKind::Read { snapshot: Some(epoch), .. } = kind => {
+                self.check_snapshot(ctx, &self.replicas[&partition], epoch)?;
+                let row = replica.read_at(&key.0, hash, epoch);
+                let row =
+                    row.map_err(|_| Refusal::new(ErrorCode::SnapshotTooOld, epoch.to_string()));
+                (None, row?)
+            }
             None => {
                 let place = replica.find(&key.0, hash);
                 let row = place.and_then(|row_id| replica.row(row_id));

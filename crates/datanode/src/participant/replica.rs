@@ -9,6 +9,7 @@ use store::partition::Partition;
 use wire::Chain;
 
 use super::disk::Stored;
+use super::guard::Guards;
 use super::leg::LegHandle;
 
 /// A set of slots, in one bit for each slot up to the last one in it.
@@ -39,6 +40,8 @@ pub(super) struct Replica {
     pub(super) locks: LockTable,
     /// The leg that has staged a change in a slot, until it ends.
     pub(super) claims: HashMap<RowId, LegHandle>,
+    /// Ranges that nobody but their legs may change, at the primary.
+    pub(super) guards: Guards,
     /// Being copied from the primary.
     pub(super) syncing: bool,
     /// While rows are being copied: the slots that transactions have changed here since. Where
@@ -68,6 +71,7 @@ impl Replica {
             partition: Partition::new(id, table),
             locks: LockTable::new(),
             claims: HashMap::default(),
+            guards: Guards::default(),
             syncing,
             overtaken: syncing.then(SlotSet::default),
             complete_to: Epoch(0),

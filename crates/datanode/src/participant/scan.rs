@@ -34,13 +34,14 @@ use wire::{
 use super::Participant;
 use super::doubt::ParkNumber;
 use super::evaluate::{self, Projector};
+use super::guard;
 use super::leg::{Leg, LegHandle};
 use super::prepare::store_mode;
 use super::waits::{Place, Terms, Wait, Waiting, lock_deadline};
-use cursor::{Position, Range, View, Walk};
+use cursor::{Own, Position, Range, View, Walk};
 use keys::Lookups;
 use own::OwnPlaces;
-use within::Within;
+pub(super) use within::Within;
 
 /// Most bytes of rows in a batch, but for its last row.
 const BATCH_BYTES_MAX: usize = 64 << 10;
@@ -66,6 +67,13 @@ pub(super) type ScanKey = (ScanId, PartitionId);
 /// What a batch has: rows, blocks, and how many rows were looked at for them.
 type Made = (ScanRows, Vec<Block>, u64);
 
+/// Whose locks a scan takes, and which it takes of the rows that it gives out.
+#[derive(Clone, Copy, Debug)]
+struct Owner {
+    leg: LegHandle,
+    mode: Option<LockMode>,
+}
+
 /// An open scan.
 #[derive(Debug)]
 struct Scan {
@@ -79,8 +87,8 @@ struct Scan {
     position: Position,
     /// The definition that it was opened by.
     table: Arc<Table>,
-    /// The leg that owns the locks it takes.
-    locking: Option<(LegHandle, LockMode)>,
+    /// The leg that owns the locks it takes, and guards its range.
+    owner: Option<Owner>,
     /// The leg whose changes it sees, and up to which operation.
     own: Option<(TransactionId, LegId, OperationNumber)>,
     own_places: OwnPlaces,
@@ -135,7 +143,7 @@ impl Scans {
 
     /// The scans whose locks a leg owns.
     pub(super) fn of_leg(&self, handle: LegHandle) -> Vec<ScanKey> {
-        let owned = |scan: &Scan| scan.locking.is_some_and(|(owner, _)| owner == handle);
+        let owned = |scan: &Scan| scan.owner.is_some_and(|owner| owner.leg == handle);
         self.records.iter().filter(|(_, scan)| owned(scan)).map(|(key, _)| *key).collect()
     }
 
@@ -164,8 +172,8 @@ impl Scans {
     /// The waits that scans have: leg and ticket.
     pub(super) fn waiting(&self) -> impl Iterator<Item = (LegHandle, u64)> {
         self.records.values().filter(|scan| scan.waits).map(|scan| {
-            let (handle, _) = scan.locking.expect("only locking scans wait");
-            (handle, scan.ticket)
+            let owner = scan.owner.expect("only scans with an owner wait");
+            (owner.leg, scan.ticket)
         })
     }
 }
@@ -218,8 +226,8 @@ impl Participant {
             self.close_scan(ctx, key);
         }
         let admitted = self.admit_scan(ctx, &request).and_then(|()| self.own_locks(ctx, &request));
-        let locking = match admitted {
-            Ok(locking) => locking,
+        let owner = match admitted {
+            Ok(owner) => owner,
             Err(refusal) => {
                 return send_failure(ctx, request.reply_to, key, refusal);
             }
@@ -240,7 +248,7 @@ impl Participant {
                 return send_failure(ctx, request.reply_to, key, refusal);
             }
         };
-        let own = request.transaction.filter(|_| request.snapshot.is_none());
+        let own = request.transaction;
         // What the transaction itself has changed lies elsewhere.
         let program = request.program.as_ref().filter(|_| own.is_none());
         let (range, may_be_wide) = (self.way_of(ctx, &request, program), program.is_some());
@@ -252,7 +260,7 @@ impl Participant {
             table: table.clone(),
             projector: Projector::new(table, &request.projection),
             position: Position::default(),
-            locking,
+            owner,
             own: own.map(|own| (own.transaction, own.leg, own.seen_to)),
             own_places: OwnPlaces::default(),
             remaining: request.limit,
@@ -270,7 +278,7 @@ impl Participant {
             failed: None,
             ticket: TICKETS_FROM + self.scans.tickets,
             locks: 0,
-            unsettled: request.settled,
+            unsettled: request.settled || request.guarded,
             request,
         };
         self.scans.records.insert(key, scan);
@@ -385,6 +393,10 @@ impl Participant {
             let detail = "a scan waits for others' rows only with locks it waits for";
             return Err(Refusal::new(ErrorCode::BadRequest, detail));
         }
+        if request.guarded && (request.wait != WaitPolicy::Wait || request.snapshot.is_some()) {
+            let detail = "a range is guarded by who waits for others, and reads newest rows";
+            return Err(Refusal::new(ErrorCode::BadRequest, detail));
+        }
         let limit = ctx.config().scans_max;
         if self.scans.len() >= limit as usize {
             probe!(ctx, "scan: limit of open scans reached");
@@ -394,13 +406,16 @@ impl Participant {
         Ok(())
     }
 
-    /// The leg that is to own the locks of a locking scan, begun if it is new.
+    /// The leg that is to own the locks of a scan and guard its range, begun if it is new.
     fn own_locks(
         &mut self,
         ctx: &mut Ctx<'_>,
         request: &ScanRequest,
-    ) -> Result<Option<(LegHandle, LockMode)>, Refusal> {
-        let Some(mode) = store_mode(request.lock) else { return Ok(None) };
+    ) -> Result<Option<Owner>, Refusal> {
+        let mode = store_mode(request.lock);
+        if mode.is_none() && !request.guarded {
+            return Ok(None);
+        }
         let Some(owner) = request.transaction.filter(|_| request.snapshot.is_none()) else {
             let detail = "a scan locks rows in a transaction, and newest rows only";
             return Err(Refusal::new(ErrorCode::BadRequest, detail));
@@ -414,7 +429,23 @@ impl Participant {
         let leg = self.legs.leg_mut(handle);
         leg.locks_in(request.partition);
         leg.scanned = true;
-        Ok(Some((handle, mode)))
+        if request.guarded {
+            self.guard(request, handle);
+        }
+        Ok(Some(Owner { leg: handle, mode }))
+    }
+
+    /// Guards the range of a scan.
+    fn guard(&mut self, request: &ScanRequest, handle: LegHandle) {
+        let replica = self.replicas.get_mut(&request.partition).expect("admitted");
+        let range = Range::new(&request.source);
+        let range = match &range {
+            Range::Index { index, range, .. } => Some((*index, range)),
+            Range::Heap | Range::Keys(_) => None,
+        };
+        let within = guard::within(replica.partition.table(), range);
+        let (whose, filter) = ((handle, request.scan), request.filter.as_ref());
+        replica.guards.add(&mut replica.locks, whose, within, filter);
     }
 
     fn next_batch(&mut self, ctx: &mut Ctx<'_>, from: Address, key: ScanKey) {
@@ -448,8 +479,8 @@ impl Participant {
     pub(super) fn close_scan(&mut self, ctx: &mut Ctx<'_>, key: ScanKey) {
         let Some(scan) = self.scans.records.remove(&key) else { return };
         if scan.waits {
-            let (handle, _) = scan.locking.expect("only locking scans wait");
-            self.end_wait(ctx, handle, scan.ticket);
+            let owner = scan.owner.expect("only scans with an owner wait");
+            self.end_wait(ctx, owner.leg, scan.ticket);
         }
     }
 
@@ -458,9 +489,9 @@ impl Participant {
         let Some(scan) = self.scans.records.get_mut(&key) else { return };
         if scan.waits {
             scan.waits = false;
-            let (handle, _) = scan.locking.expect("only locking scans wait");
+            let owner = scan.owner.expect("only scans with an owner wait");
             let ticket = scan.ticket;
-            self.end_wait(ctx, handle, ticket);
+            self.end_wait(ctx, owner.leg, ticket);
         }
         let scan = self.scans.records.get_mut(&key).expect("looked up above");
         if scan.asked {
@@ -474,7 +505,7 @@ impl Participant {
             return;
         }
         // Its leg may end before the client asks.
-        scan.locking = None;
+        scan.owner = None;
         scan.own = None;
         scan.failed = Some(refusal);
     }
@@ -542,7 +573,7 @@ impl Participant {
             Step::Locked(hash) => {
                 probe!(ctx, "scan: waits for a lock");
                 ctx.count(Tally::LockWait);
-                let (handle, _) = scan.locking.expect("only locking scans meet locks");
+                let Owner { leg: handle, .. } = scan.owner.expect("only its owner's scan waits");
                 scan.waits = true;
                 let deadline = lock_deadline(ctx, scan.request.lock_wait);
                 let terms = Terms { deadline, besides: Besides::Operations };
@@ -582,25 +613,33 @@ impl Participant {
         }
     }
 
-    /// Queues a settled scan for the lock of a row that another leg has staged in its range; none
-    /// when there is no such row any more.
+    /// Queues a settled or guarded scan for the lock of a row that another leg has staged in its
+    /// range; none when there is no such row any more.
     ///
     /// A transaction gives up its shared locks at its commit point and shows its rows a moment
     /// later: who got an exclusive lock from it would not see them yet. They stay locked until they
-    /// are shown.
+    /// are shown. Who guards a range waits also for rows that are about to leave it.
     fn await_staged(&mut self, ctx: &Ctx<'_>, scan: &mut Scan) -> Option<u64> {
         if !scan.unsettled || ctx.mutated(Mutation::ScansPassStagedRows) {
             return None;
         }
         let partition = scan.request.partition;
         let replica = self.replicas.get_mut(&partition).expect("checked before the step");
-        let (handle, mode) = scan.locking.expect("admitted with a lock");
-        let hash = cursor::staged_by_others(&self.legs, replica, &scan.range, handle);
+        let Owner { leg: handle, mode } = scan.owner.expect("admitted with an owner");
+        let hash = match scan.request.guarded {
+            true => guard::staged_by_others(&self.legs, replica, scan.request.scan),
+            false => cursor::staged_by_others(&self.legs, replica, &scan.range, handle),
+        };
         scan.unsettled = hash.is_some();
-        let (lock, owner) = (LockKey(hash?), LockOwner(handle.0));
+        let Some(hash) = hash else {
+            replica.guards.settle(scan.request.scan);
+            return None;
+        };
+        let (lock, owner) = (LockKey(hash), LockOwner(handle.0));
+        let mode = mode.unwrap_or(LockMode::Shared);
         let answer = replica.locks.request(lock, owner, mode, scan.ticket);
         assert_eq!(answer, LockAnswer::Waiting, "{partition}: a staged row is locked");
-        hash
+        Some(hash)
     }
 
     /// Walks over at most a step's rows.
@@ -611,7 +650,7 @@ impl Participant {
         let mut places = std::mem::take(&mut scan.own_places);
         let step = self.walk_over(ctx, scan, &mut places);
         scan.own_places = places;
-        if let Some((handle, _)) = scan.locking {
+        if let Some(Owner { leg: handle, .. }) = scan.owner {
             self.legs.leg_mut(handle).locks_more(std::mem::take(&mut scan.locks));
         }
         step
@@ -624,17 +663,22 @@ impl Participant {
             let handle = self.legs.find(transaction, leg)?;
             Some((self.legs.leg(handle), seen_to))
         });
-        let view = match (scan.request.snapshot, own) {
-            (Some(epoch), _) => View::Snapshot(epoch),
-            (None, Some((leg, seen_to))) => {
+        let as_of = scan
+            .request
+            .snapshot
+            .filter(|_| !ctx.mutated(Mutation::OwnRowsHideSnapshot) || own.is_none());
+        let view = match (as_of, own) {
+            (as_of, Some((leg, seen_to))) => {
                 places.follow((leg, seen_to), &replica.partition, &scan.range);
-                View::Own(leg, seen_to, places)
+                View::Own(Own { leg, seen_to, places, as_of })
             }
+            (Some(epoch), None) => View::Snapshot(epoch),
             (None, None) => View::Committed,
         };
         let table = replica.partition.table();
         let mut walk = Walk::new(&replica.partition, &scan.range, view, &scan.position);
-        if scan.locking.is_none() && !scan.request.keys {
+        let locking = scan.owner.and_then(|owner| Some((owner.leg, owner.mode?)));
+        if locking.is_none() && !scan.request.keys {
             walk = walk.plain();
         }
         let most = ctx.step_rows(Continue::Scans);
@@ -661,7 +705,7 @@ impl Participant {
                 Ok(false) => continue,
                 Err(refusal) => break Step::Failed(refusal),
             }
-            if let Some((handle, mode)) = scan.locking {
+            if let Some((handle, mode)) = locking {
                 let hash = table.key_of_row(&table.primary_key, row).local_hash();
                 scan.locks += 1;
                 match scan.request.wait {

@@ -123,7 +123,7 @@ fn delete(id: i64) -> OperationKind {
 }
 
 fn read(id: i64, lock: LockMode, wait: WaitPolicy) -> OperationKind {
-    OperationKind::Read { key: key(id), lock, wait, projection: Projection::All }
+    OperationKind::Read { key: key(id), lock, wait, projection: Projection::All, snapshot: None }
 }
 
 fn operation(number: u32, kind: OperationKind) -> Operation {

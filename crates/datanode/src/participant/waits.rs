@@ -64,6 +64,8 @@ pub(super) struct Wait {
     pub(super) partition: PartitionId,
     /// Hash of the row's key.
     pub(super) hash: u64,
+    /// What it waits for: the lock of the row, or of a guard that the row is in.
+    pub(super) lock: LockKey,
     pub(super) what: Waiting,
     pub(super) place: Place,
     /// How often its coordinator has been told.
@@ -84,9 +86,15 @@ impl Wait {
         terms: Terms,
     ) -> Self {
         let (since, due) = (ctx.now(), terms.deadline);
-        let mut wait = Self { partition, hash, what, place, reports: 0, since, terms, due };
+        let (lock, reports) = (LockKey(hash), 0);
+        let mut wait = Self { partition, hash, lock, what, place, reports, since, terms, due };
         wait.schedule(ctx.now(), ctx.config().deadlock_check_after);
         wait
+    }
+
+    /// For another lock than the row's.
+    pub(super) fn for_lock(self, lock: LockKey) -> Self {
+        Self { lock, ..self }
     }
 
     /// `interval` is that of the first report.
@@ -253,7 +261,7 @@ impl Participant {
         probe!(ctx, "participant: lock wait timed out");
         ctx.count(Tally::LockTimeout);
         let wait = &self.waits.records[&(handle, ticket)];
-        let (partition, lock) = (wait.partition, LockKey(wait.hash));
+        let (partition, lock) = (wait.partition, wait.lock);
         let detail = match self.replicas.contains_key(&partition) {
             true => self.holder_name(partition, lock),
             false => String::new(),

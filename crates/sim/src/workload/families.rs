@@ -126,9 +126,9 @@ impl Family {
 
     /// The search for a parent by its primary key, which locks it.
     fn lock_parent(&self, key: Value) -> ClientOperation {
-        let (lock, wait) = (LockMode::Shared, WaitPolicy::Wait);
+        let (lock, wait, projection) = (LockMode::Shared, WaitPolicy::Wait, Projection::Nothing);
         let action =
-            OperationAction::Read { key: vec![key], lock, wait, projection: Projection::Nothing };
+            OperationAction::Read { key: vec![key], lock, wait, projection, snapshot: None };
         ClientOperation { table: self.parents.id, version: None, action }
     }
 

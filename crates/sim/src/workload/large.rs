@@ -172,7 +172,8 @@ impl Store {
         // What a row refers to is known under its lock alone.
         let (lock, wait) = (LockMode::Exclusive, WaitPolicy::Wait);
         let (key, projection) = (vec![id.clone()], Projection::Columns(vec![REFERENCES]));
-        let action = OperationAction::Read { key: key.clone(), lock, wait, projection };
+        let action =
+            OperationAction::Read { key: key.clone(), lock, wait, projection, snapshot: None };
         let read = ClientOperation { table, version: Some(self.table.version), action };
         let found = self.step(session, read).await?;
         let Some(OperationAnswer::Row(found)) = found else {

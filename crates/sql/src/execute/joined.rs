@@ -411,6 +411,9 @@ fn check_table(run: &Run<'_>, scan: &TableScan) -> Result<(), Obstacle> {
     if scan.lock.is_some() || scan.hidden.is_some() {
         return because("its rows are locked or changed");
     }
+    if run.session.guards_reads() {
+        return because("the transaction is serializable");
+    }
     if run.session.transaction.written.contains(&table.id) {
         return because("the transaction has changed the table");
     }

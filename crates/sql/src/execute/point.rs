@@ -122,7 +122,9 @@ impl PointSelect {
         let snapshot = match mode {
             ReadMode::Committed => Some(None),
             ReadMode::Snapshot(at) => Some(Some(at)),
-            ReadMode::Own | ReadMode::Locking(..) => None,
+            ReadMode::Own | ReadMode::Overlay(_) | ReadMode::Locking(..) | ReadMode::Guarded(_) => {
+                None
+            }
         };
         let projection = self.projection.clone();
         if let (Some(snapshot), None) = (snapshot, &table.large) {

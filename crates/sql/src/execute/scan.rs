@@ -19,6 +19,7 @@ use model::{ColumnType, IndexId, Value};
 use sql_expression::{Expression, KernelColumn, SqlError, to_kernel};
 use sqltype::{Datum, SqlType, TypeKind};
 use vector::{Block, Program};
+use wire::{LockMode, WaitPolicy};
 
 use crate::access::{ReadMode, Reader, Values};
 use crate::catalog::ColumnDefinition;
@@ -331,15 +332,23 @@ pub(crate) async fn read_mode(
     scan: &TableScan,
 ) -> Result<ReadMode, SqlError> {
     let id = scan.definition.table.id;
+    if session.guards_reads() && !session.is_temporary(id) {
+        match scan.lock {
+            None => return Ok(ReadMode::Guarded(LockMode::Committed)),
+            Some((lock, WaitPolicy::Wait)) => return Ok(ReadMode::Guarded(lock)),
+            // Who does not wait does not want to see all there is.
+            Some((_, WaitPolicy::Refuse | WaitPolicy::Skip)) => {}
+        }
+    }
     if let Some((lock, wait)) = scan.lock {
         return Ok(ReadMode::Locking(lock, wait));
     }
-    if let Some(epoch) = session.read_snapshot(&[id]).await? {
-        return Ok(ReadMode::Snapshot(epoch));
-    }
-    Ok(match session.transaction.written.contains(&id) {
-        true => ReadMode::Own,
-        false => ReadMode::Committed,
+    let snapshot = session.read_snapshot(&[id]).await?;
+    Ok(match (snapshot, session.transaction.written.contains(&id)) {
+        (Some(at), false) => ReadMode::Snapshot(at),
+        (Some(at), true) => ReadMode::Overlay(at),
+        (None, true) => ReadMode::Own,
+        (None, false) => ReadMode::Committed,
     })
 }
 

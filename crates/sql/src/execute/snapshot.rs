@@ -1,10 +1,11 @@
-//! Which queries read one consistent state of the cluster without being asked to.
+//! Which queries in autocommit read one consistent state of the cluster.
 //!
 //! # Owns
 //! The choice, and the snapshot's time: that of the query.
 //! # Guarantees
 //! A query that reads a large table whole sees each transaction completely or not at all, in all of
-//! its tables, and everything acknowledged before it began.
+//! its tables, and everything acknowledged before it began. So does every query at SERIALIZABLE but
+//! one for a row by its primary key, which is consistent anyway.
 //! # Not here
 //! Snapshots of transactions (`transaction`).
 
@@ -15,7 +16,7 @@ use model::TableId;
 use sql_expression::SqlError;
 
 use crate::plan::operator::{AccessPath, Operator, QueryPlan, TableScan};
-use crate::session::Session;
+use crate::session::{Isolation, Session};
 
 /// Opens a snapshot for an autocommit query if it reads a large table whole; whether it did. It is
 /// to be released when the query has ended.
@@ -25,11 +26,17 @@ pub(crate) async fn hold(session: &mut Session, plan: &QueryPlan) -> Result<bool
         session.learn_sizes(tables_of(plan, &|_| true)).await;
     }
     let variables = &session.variables;
-    if !variables.analytic_snapshot
-        || !session.autocommits()
-        || session.transaction.snapshot.is_some()
-        || !any_scan(plan, &is_whole)
-    {
+    if !session.autocommits() || session.transaction.snapshot.is_some() {
+        return Ok(false);
+    }
+    if session.isolation() == Isolation::Serializable {
+        let lasts = |scan: &TableScan| !session.is_temporary(scan.definition.table.id);
+        if any_scan(plan, &lasts) {
+            session.open_snapshot().await?;
+            return Ok(true);
+        }
+    }
+    if !variables.analytic_snapshot || !any_scan(plan, &is_whole) {
         return Ok(false);
     }
     session.learn_sizes(tables_of(plan, &is_whole)).await;

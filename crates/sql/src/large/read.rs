@@ -228,12 +228,22 @@ impl Parts {
         let bytes = ColumnId(table.columns.len() as u16 - 1);
         let mode = match reader.mode {
             // Whoever has the row has its parts.
-            ReadMode::Locking(..) => ReadMode::Own,
+            ReadMode::Locking(..) | ReadMode::Guarded(_) => ReadMode::Own,
             other => other,
         };
         let projection = Projection::Columns(vec![bytes]);
         let of_parts = Reader { kernel: reader.kernel.clone(), table, mode, projection };
-        for part in of_parts.by_primary_key(keys).await? {
+        let over = matches!(mode, ReadMode::Overlay(_)).then(|| keys.clone());
+        let mut parts = of_parts.by_primary_key(keys).await?;
+        if let Some(keys) = over.filter(|_| parts.contains(&None)) {
+            // A row of the transaction's own may have a value that others have given it since the
+            // snapshot. A name of a value is given once, so what is found is what is meant.
+            let newest = Reader { mode: ReadMode::Own, ..of_parts };
+            for (part, again) in parts.iter_mut().zip(newest.by_primary_key(keys).await?) {
+                *part = part.take().or(again);
+            }
+        }
+        for part in parts {
             self.append(part);
         }
         Ok(())

@@ -283,7 +283,7 @@ fn locking_read(
 ) -> ClientOperation {
     let (lock, wait) = (LockMode::Exclusive, WaitPolicy::Wait);
     let projection = Projection::Columns(vec![large.references]);
-    let action = OperationAction::Read { key, lock, wait, projection };
+    let action = OperationAction::Read { key, lock, wait, projection, snapshot: None };
     ClientOperation { table: table.id, version, action }
 }
 

@@ -340,9 +340,7 @@ pub(crate) fn set_transaction(
         Some(ast::IsolationLevel::ReadUncommitted) => Some("READ-UNCOMMITTED"),
         Some(ast::IsolationLevel::ReadCommitted) => Some("READ-COMMITTED"),
         Some(ast::IsolationLevel::RepeatableRead) => Some("REPEATABLE-READ"),
-        Some(ast::IsolationLevel::Serializable) => {
-            return Err(error::unsupported("ISOLATION LEVEL SERIALIZABLE"));
-        }
+        Some(ast::IsolationLevel::Serializable) => Some("SERIALIZABLE"),
     };
     let access = set.read_only.map(|read_only| if read_only { "ON" } else { "OFF" });
     let values = [("transaction_isolation", level), ("transaction_read_only", access)];

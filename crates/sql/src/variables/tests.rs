@@ -137,7 +137,6 @@ fn what_cannot_be_set_is_refused_with_its_number() {
         ("SET lc_time_names = 'xx_XX'", 1649),
         ("SET default_storage_engine = nosuch", 1286),
         ("SET transaction_isolation = 'nosuch'", 1231),
-        ("SET transaction_isolation = 'SERIALIZABLE'", 1235),
         ("SET last_insert_id = DEFAULT", 1230),
     ];
     for (sql, code) in cases {

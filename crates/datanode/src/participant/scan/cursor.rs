@@ -27,6 +27,9 @@ pub(super) struct Position {
     pub(super) row_id: Option<RowId>,
     /// Of keys that are looked up: how many have been passed.
     pub(super) passed: usize,
+    /// Not yet passed is the transaction's own row in the same place: the row of the snapshot that
+    /// was there has another primary key.
+    pub(super) own_left: bool,
 }
 
 /// What a scan runs over, ready for seeking.
@@ -74,10 +77,32 @@ impl Range {
 pub(super) enum View<'a> {
     /// The newest committed rows.
     Committed,
-    /// Those, with a leg's own changes up to an operation laid over them.
-    Own(&'a Leg, OperationNumber, &'a OwnPlaces),
+    /// Those, or the rows as of a retained epoch, with a leg's own changes laid over them.
+    Own(Own<'a>),
     /// The rows as of a retained epoch.
     Snapshot(Epoch),
+}
+
+/// A leg's own changes, and over what they are laid.
+#[derive(Clone, Copy)]
+pub(super) struct Own<'a> {
+    pub(super) leg: &'a Leg,
+    /// Up to this operation.
+    pub(super) seen_to: OperationNumber,
+    pub(super) places: &'a OwnPlaces,
+    /// Over the rows as of this epoch; over the newest committed ones otherwise.
+    pub(super) as_of: Option<Epoch>,
+}
+
+impl View<'_> {
+    /// The epoch of the rows that others have changed.
+    fn as_of(self) -> Option<Epoch> {
+        match self {
+            View::Committed => None,
+            View::Own(own) => own.as_of,
+            View::Snapshot(epoch) => Some(epoch),
+        }
+    }
 }
 
 enum Committed<'a> {
@@ -119,32 +144,30 @@ impl<'a> Walk<'a> {
         position: &Position,
     ) -> Self {
         let after = position.row_id.map(|row_id| (&position.key[..], row_id));
-        let (direction, committed) = match (range, view) {
-            (Range::Heap, View::Snapshot(epoch)) => {
+        let (direction, committed) = match (range, view.as_of()) {
+            (Range::Heap, Some(epoch)) => {
                 let after = position.row_id;
                 (Direction::Ascending, Committed::SnapshotHeap { after, epoch })
             }
-            (Range::Heap, _) => (Direction::Ascending, Committed::Heap { after: position.row_id }),
-            (Range::Index { index, range, direction }, View::Snapshot(epoch)) => {
+            (Range::Heap, None) => {
+                (Direction::Ascending, Committed::Heap { after: position.row_id })
+            }
+            (Range::Index { index, range, direction }, Some(epoch)) => {
                 let scan = partition.scan_index_at(*index, range, *direction, after, epoch);
                 (*direction, Committed::SnapshotIndex(Box::new(scan)))
             }
-            (Range::Index { index, range, direction }, _) => {
+            (Range::Index { index, range, direction }, None) => {
                 let scan = partition.scan_index(*index, range, *direction, after);
                 (*direction, Committed::Index(scan))
             }
-            (Range::Keys(lookups), view) => {
-                let epoch = match view {
-                    View::Snapshot(epoch) => Some(epoch),
-                    View::Committed | View::Own(..) => None,
-                };
+            (Range::Keys(lookups), epoch) => {
                 let walk = KeyWalk::new(partition, lookups, epoch, position);
                 (Direction::Ascending, Committed::Keys(Box::new(walk)))
             }
         };
         let index = range.index();
         let own = match view {
-            View::Own(leg, seen_to, places) => {
+            View::Own(Own { leg, seen_to, places, .. }) => {
                 OwnRows::after((leg, seen_to), partition.id(), places, position)
             }
             View::Committed | View::Snapshot(_) => OwnRows::none(),
@@ -211,36 +234,38 @@ impl<'a> Walk<'a> {
                 self.ahead_key.clear();
                 self.ahead = self.next_committed();
             }
-            let take_own = match (&self.ahead, self.own.peek()) {
+            let order = match (&self.ahead, self.own.peek()) {
                 (None, None) => return None,
-                (None, Some(_)) => true,
-                (Some(_), None) => false,
+                (None, Some(_)) => Ordering::Less,
+                (Some(_), None) => Ordering::Greater,
                 (Some((row_id, _)), Some(own)) => {
                     let order = (own.key, own.row_id).cmp(&(&self.ahead_key[..], *row_id));
                     match self.direction {
-                        Direction::Ascending => order == Ordering::Less,
-                        Direction::Descending => order == Ordering::Greater,
+                        Direction::Ascending => order,
+                        Direction::Descending => order.reverse(),
                     }
                 }
             };
-            if take_own {
+            if order == Ordering::Less {
                 let own = self.own.next().expect("peeked");
                 std::mem::swap(&mut self.at, &mut self.before);
                 self.at.key.clear();
                 self.at.key.extend_from_slice(own.key);
                 self.at.row_id = Some(own.row_id);
+                self.at.own_left = false;
                 return Some((own.row_id, own.row));
             }
             let ahead = self.ahead.take().expect("there is a committed row");
             self.looked_ahead = false;
             // Passed over here and not ahead of the own rows before it: a step would look at all
             // that the transaction has changed.
-            if self.changed_by_self(ahead.0) {
+            if self.changed_by_self(ahead) {
                 continue;
             }
             std::mem::swap(&mut self.at, &mut self.before);
             std::mem::swap(&mut self.at.key, &mut self.ahead_key);
             self.at.row_id = Some(ahead.0);
+            self.at.own_left = order == Ordering::Equal;
             return Some(ahead);
         }
     }
@@ -330,9 +355,21 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn changed_by_self(&self, row_id: RowId) -> bool {
-        let View::Own(leg, seen_to, _) = self.view else { return false };
-        let touched = leg.rows.at((self.partition.id(), row_id));
+    /// Whether the transaction has changed the row itself, and has a place of its own for it. A slot
+    /// may have had another row when the snapshot was taken, and a row another slot: in a snapshot
+    /// the primary key counts.
+    fn changed_by_self(&self, (row_id, row): (RowId, &[u8])) -> bool {
+        let View::Own(Own { leg, seen_to, as_of, .. }) = self.view else { return false };
+        let id = self.partition.id();
+        let touched = match as_of {
+            None => leg.rows.at((id, row_id)),
+            Some(_) if leg.rows.is_empty() => None,
+            Some(_) => {
+                let table = self.partition.table();
+                let key = table.key_of_row(&table.primary_key, row);
+                leg.rows.staged(id, key.local_hash(), &key.0)
+            }
+        };
         touched.is_some_and(|row| row.seen(seen_to).is_some())
     }
 }

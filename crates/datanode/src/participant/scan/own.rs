@@ -70,7 +70,7 @@ impl OwnPlaces {
         self.places.partition_point(|(key, row_id)| {
             let order = (&key[..], *row_id).cmp(&at);
             let order = if self.descends { order.reverse() } else { order };
-            order != Ordering::Greater
+            order == Ordering::Less || order == Ordering::Equal && !position.own_left
         })
     }
 }

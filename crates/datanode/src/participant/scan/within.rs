@@ -20,8 +20,8 @@ use super::keys::FETCH;
 const CHECK: u64 = 2;
 
 /// A range of keys over some columns.
-#[derive(Debug)]
-pub(super) struct Within {
+#[derive(Debug, PartialEq)]
+pub(in crate::participant) struct Within {
     columns: Vec<ColumnId>,
     range: KeyRange,
     /// Of a key that is at least as long no more is compared.
@@ -30,7 +30,7 @@ pub(super) struct Within {
 
 impl Within {
     /// The range of an index that the table has.
-    pub(super) fn new(table: &Table, index: IndexId, range: &KeyRange) -> Self {
+    pub(in crate::participant) fn new(table: &Table, index: IndexId, range: &KeyRange) -> Self {
         let index = table.ordered_index(index).expect("an index that is scanned");
         let (columns, range) = (index.columns.clone(), range.clone());
         let longest = range.longest_bound();
@@ -38,7 +38,12 @@ impl Within {
     }
 
     /// Whether a row is in the range; `key` is memory for its key.
-    pub(super) fn has(&self, table: &Table, row: &[u8], key: &mut KeyEncoder) -> bool {
+    pub(in crate::participant) fn has(
+        &self,
+        table: &Table,
+        row: &[u8],
+        key: &mut KeyEncoder,
+    ) -> bool {
         key.clear();
         for column in &self.columns {
             table.encode_row_key(std::slice::from_ref(column), row, key);

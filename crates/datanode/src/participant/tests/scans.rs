@@ -27,6 +27,7 @@ pub(super) fn heap(number: u64) -> ScanRequest {
         wait: WaitPolicy::Wait,
         lock_wait: None,
         settled: false,
+        guarded: false,
         limit: None,
         program: None,
         join: None,
@@ -485,6 +486,162 @@ fn only_a_locking_scan_that_waits_can_be_settled() {
         let request = world.inside(txn(1), 0, request);
         assert_eq!(world.scan(request), Err(ErrorCode::BadRequest));
     }
+}
+
+/// The rows of an index from 30 to 39, which the scan's transaction guards.
+fn guarded(number: u64) -> ScanRequest {
+    let (lower, upper) = (bound(30, true), bound(40, false));
+    let source = ScanSource::Index { index: INDEX, lower, upper, order: ScanOrder::Ascending };
+    ScanRequest { source, guarded: true, ..heap(number) }
+}
+
+#[test]
+fn nobody_changes_what_is_in_a_guarded_range_until_its_transaction_ends() {
+    let mut world = World::new(2);
+    world.write(txn(1), vec![insert(1, 30), insert(2, 20), insert(3, 39), insert(4, 40)]);
+    let request = world.inside(txn(9), 0, guarded(1));
+    assert_eq!(world.scan(request).unwrap(), [(1, 30), (3, 39)]);
+    // Into the range, within it, out of it, and away from it.
+    world.prepare(txn(2), vec![operation(1, insert(5, 31))]);
+    world.prepare(txn(3), vec![operation(1, add(1, 1))]);
+    world.prepare(txn(4), vec![operation(1, add(3, 1)), operation(2, add(3, 1))]);
+    world.prepare(txn(5), vec![operation(1, upsert(2, 35)), operation(2, delete(2))]);
+    world.prepare(txn(6), vec![operation(1, insert(8, 30))]);
+    world.run();
+    // What it is not about, and its own transaction.
+    world.execute(txn(7), vec![add(4, 1), insert(6, 29)]);
+    world.execute(txn(9), vec![insert(7, 32)]);
+    for n in 2..7 {
+        assert!(!world.answered(txn(n), 1), "{n} waits");
+    }
+    world.abort(txn(6));
+    world.commit(txn(9));
+    for n in 2..6 {
+        assert!(world.answered(txn(n), 1), "{n} goes on");
+    }
+    assert!(world.answered(txn(4), 2) && world.answered(txn(5), 2), "in the order of each row");
+    for n in 2..6 {
+        world.commit(txn(n));
+    }
+    world.commit(txn(7));
+    let mut rows = world.scan(heap(3)).unwrap();
+    rows.sort_unstable();
+    assert_eq!(rows, [(1, 31), (3, 41), (4, 41), (5, 31), (6, 29), (7, 32)]);
+    world.check_quiet();
+}
+
+/// Whoever had staged a row there, and stages another, would wait for the scan that waits for it.
+#[test]
+fn a_guarded_scan_waits_for_changes_under_way_and_lets_their_transactions_go_on() {
+    let mut world = World::new(2);
+    world.write(txn(1), vec![insert(1, 30), insert(2, 31)]);
+    // One leaves the range, one comes into it.
+    world.execute(txn(2), vec![add(1, 20)]);
+    world.execute(txn(3), vec![insert(5, 33)]);
+    let request = world.inside(txn(9), 0, guarded(1));
+    assert!(world.open(request).is_none(), "it waits for both");
+    world.prepare(txn(2), vec![operation(2, insert(6, 34))]);
+    world.prepare(txn(4), vec![operation(1, insert(7, 35))]);
+    world.run();
+    assert!(world.answered(txn(2), 2), "it was in the range before");
+    assert!(!world.answered(txn(4), 1), "it comes after the scan");
+    world.commit(txn(2));
+    assert!(world.batch().is_none(), "one is left");
+    world.abort(txn(3));
+    let batch = world.batch().expect("nobody is in its way any more");
+    assert_eq!(batch.rows.rows().map(values_of).collect::<Vec<_>>(), [(2, 31), (6, 34)]);
+    world.abort(txn(9));
+    assert!(world.answered(txn(4), 1), "the guard has ended");
+    world.commit(txn(4));
+    world.check_quiet();
+}
+
+#[test]
+fn a_transaction_that_guards_many_ranges_guards_all_rows_in_the_end() {
+    let mut world = World::new(1);
+    world.write(txn(1), vec![insert(1, 30)]);
+    for number in 0..70_u64 {
+        let source = ScanSource::Index {
+            index: INDEX,
+            lower: bound(number as i64, true),
+            upper: bound(number as i64, true),
+            order: ScanOrder::Ascending,
+        };
+        let request = ScanRequest { source, guarded: true, ..heap(number) };
+        let request = world.inside(txn(9), 0, request);
+        world.scan(request).unwrap();
+    }
+    world.prepare(txn(2), vec![operation(1, insert(2, 1_000))]);
+    world.run();
+    assert!(!world.answered(txn(2), 1), "it waits");
+    world.abort(txn(9));
+    assert!(world.answered(txn(2), 1));
+    world.commit(txn(2));
+    world.check_quiet();
+}
+
+/// The rows of a snapshot and those of the transaction are told apart by their primary keys: a slot
+/// may have had another row then, and a row another slot.
+#[test]
+fn own_changes_are_laid_over_a_snapshot() {
+    let mut world = World::with(2, small_batches);
+    world.write(txn(1), (0..8).map(|id| insert(id, id)).collect());
+    world.next_epoch(&[5]);
+    // Slots change their rows, and rows their slots.
+    world.write(txn(2), vec![delete(0), delete(1), delete(2), add(4, 10), delete(5)]);
+    world.write(txn(3), vec![insert(20, 20), insert(0, 50), add(6, 10)]);
+    // Of what others have changed since, what they have made anew, and what is as it was.
+    let changes = vec![
+        add(0, 1),
+        add(4, 1),
+        delete(6),
+        add(7, 1),
+        insert(1, 60),
+        insert(30, 0),
+        insert(31, 2),
+        delete(31),
+    ];
+    let seen_to = changes.len() as u32;
+    world.execute(txn(4), changes);
+    world.prepare(txn(4), vec![operation(seen_to + 1, add(3, 100))]);
+    world.run();
+    let expected = [(30, 0), (2, 2), (3, 3), (5, 5), (7, 8), (4, 15), (0, 51), (1, 60)];
+    let over = |world: &World, request| {
+        let request = ScanRequest { snapshot: Some(Epoch(5)), ..request };
+        world.inside(txn(4), seen_to, request)
+    };
+    let request = over(&world, by_index(1, ScanOrder::Ascending));
+    assert_eq!(world.scan(request).unwrap(), expected);
+    let request = over(&world, by_index(2, ScanOrder::Descending));
+    assert!(world.scan(request).unwrap().iter().eq(expected.iter().rev()));
+    let request = over(&world, heap(3));
+    let mut rows = world.scan(request).unwrap();
+    rows.sort_unstable();
+    let mut sorted = expected;
+    sorted.sort_unstable();
+    assert_eq!(rows, sorted);
+    for id in 0..40 {
+        let read = OperationKind::Read {
+            key: key(id),
+            lock: LockMode::Committed,
+            wait: WaitPolicy::Wait,
+            projection: Projection::All,
+            snapshot: Some(Epoch(5)),
+        };
+        let number = seen_to + 2 + id as u32;
+        world.prepare(txn(4), vec![operation(number, read)]);
+        world.run();
+        let found = match world.answer(txn(4), number) {
+            Ok(OperationOutcome::Row(row)) => Some(values_of(&row.0)),
+            Err(ErrorCode::RowNotFound) => None,
+            other => panic!("{other:?}"),
+        };
+        let later = (id == 3).then_some((3, 103));
+        let now = expected.iter().copied().find(|row| row.0 == id);
+        assert_eq!(found, later.or(now));
+    }
+    world.abort(txn(4));
+    world.check_quiet();
 }
 
 /// Such a scan looked at all changes of its transaction in each step.

@@ -194,7 +194,7 @@ impl Online<'_> {
         let wait = if is_last { WaitPolicy::Wait } else { WaitPolicy::Refuse };
         let read = |key: &Key| {
             let (key, projection) = (key.clone(), projection.clone());
-            let action = OperationAction::Read { key, lock, wait, projection };
+            let action = OperationAction::Read { key, lock, wait, projection, snapshot: None };
             ClientOperation { table: self.base.id, version: None, action }
         };
         let answers = kernel.execute(keys.iter().map(read).collect()).await?;

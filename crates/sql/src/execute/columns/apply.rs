@@ -545,7 +545,8 @@ fn rows_read(run: &Run<'_>, operator: &Operator, places: &[Option<usize>]) -> u6
         let (table, place) = (&scan.definition.table, scan.wanted[usize::from(*input)]);
         let column = scan.definition.columns[place].column;
         // Among rows of the transaction itself nothing is looked up.
-        !run.session.transaction.written.contains(&table.id)
+        !run.session.guards_reads()
+            && !run.session.transaction.written.contains(&table.id)
             && table.online_indexes().any(|index| index.columns.first() == Some(&column))
     });
     let by_index: Vec<*const TableScan> = by_index.map(|(scan, _)| scan as _).collect();

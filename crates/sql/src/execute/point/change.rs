@@ -222,6 +222,7 @@ impl PointUpdate {
             lock: LockMode::Exclusive,
             wait: WaitPolicy::Wait,
             projection: Projection::Columns(self.read.iter().map(of_read).collect()),
+            snapshot: None,
         };
         ClientOperation { table: table.id, version: Some(table.version), action }
     }

@@ -152,7 +152,7 @@ impl Batch {
 /// The operation that finds and locks a parent by its primary key.
 fn lock(table: &TableDefinition, key: Values) -> ClientOperation {
     let (lock, wait, projection) = (LockMode::Shared, WaitPolicy::Wait, Projection::Nothing);
-    let action = OperationAction::Read { key, lock, wait, projection };
+    let action = OperationAction::Read { key, lock, wait, projection, snapshot: None };
     ClientOperation { table: table.table.id, version: None, action }
 }
 
