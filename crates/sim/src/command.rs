@@ -50,7 +50,7 @@ const FAILURE_SHOWN_MAX: usize = 160;
 
 /// Every rule that can be broken on purpose, with a seed that notices. After a change of code the
 /// seed may mean another run, and another one may be the first to notice.
-const MUTATIONS: [(Mutation, u64); 34] = [
+const MUTATIONS: [(Mutation, u64); 36] = [
     (Mutation::BackupAppliesAtCommit, 1),
     (Mutation::OneStepEpochSwitch, 1),
     (Mutation::TakeoverForgetsCommits, 33),
@@ -67,6 +67,8 @@ const MUTATIONS: [(Mutation, u64); 34] = [
     (Mutation::JournalForgetsDeletes, 5),
     (Mutation::JournalBeginsUnderWriters, 6),
     (Mutation::ScansPassStagedRows, 13),
+    (Mutation::ChangesPassGuards, 2),
+    (Mutation::OwnRowsHideSnapshot, 2),
     (Mutation::RollbackOnPrimaryOnly, 1),
     (Mutation::SavedBeforeSync, 3),
     (Mutation::VotesNotSynced, 5),

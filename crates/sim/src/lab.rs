@@ -16,6 +16,7 @@ use crate::workload::bank::BankBook;
 use crate::workload::counters::CounterBook;
 use crate::workload::grants::GrantBook;
 use crate::workload::ledger::LedgerBook;
+use crate::workload::levels::LevelBook;
 use crate::workload::lists::ListBook;
 use crate::workload::registers::RegisterBook;
 use crate::workload::singles::SingleBook;
@@ -69,6 +70,8 @@ pub struct Lab {
     pub singles: RefCell<SingleBook>,
     /// Of rows whose versions only grow.
     pub registers: RefCell<RegisterBook>,
+    /// Of lists that are used at different levels of isolation.
+    pub levels: RefCell<LevelBook>,
     /// Of lists.
     pub lists: RefCell<ListBook>,
     /// Of accounts.
@@ -89,6 +92,7 @@ impl Lab {
             counters: RefCell::default(),
             singles: RefCell::default(),
             registers: RefCell::default(),
+            levels: RefCell::default(),
             lists: RefCell::default(),
             grants: RefCell::default(),
             ledger: RefCell::default(),

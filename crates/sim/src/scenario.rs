@@ -74,6 +74,7 @@ impl Scenario {
             large: false,
             singles: false,
             registers: false,
+            levels: false,
             storm: false,
             grants: false,
             kinds,

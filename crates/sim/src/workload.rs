@@ -16,6 +16,7 @@ pub mod grants;
 pub mod inspect;
 mod large;
 pub mod ledger;
+pub mod levels;
 pub mod lists;
 pub mod names;
 pub mod registers;
@@ -63,6 +64,9 @@ const SINGLES_DRAW: u64 = 0x51E;
 /// Two sessions on each client node that keep histories of rows.
 const REGISTERS_PERCENT: u64 = 50;
 const REGISTERS_DRAW: u64 = 0x4E6;
+/// Two sessions on each client node that keep histories of isolation levels.
+const LEVELS_PERCENT: u64 = 50;
+const LEVELS_DRAW: u64 = 0x1E5;
 /// Three sessions on each client node that lock few rows in any order.
 const STORM_PERCENT: u64 = 30;
 const STORM_DRAW: u64 = 0x570;
@@ -101,6 +105,8 @@ pub struct Load {
     pub singles: bool,
     /// Sessions of each client node keep histories of rows.
     pub registers: bool,
+    /// Sessions of each client node keep histories of isolation levels.
+    pub levels: bool,
     /// Sessions of each client node lock few rows in any order.
     pub storm: bool,
     /// A session of each client node changes accounts.
@@ -131,6 +137,7 @@ impl Load {
             large: Prng::new(seed ^ LARGE_DRAW).percent(LARGE_PERCENT),
             singles: Prng::new(seed ^ SINGLES_DRAW).percent(SINGLES_PERCENT),
             registers: Prng::new(seed ^ REGISTERS_DRAW).percent(REGISTERS_PERCENT),
+            levels: Prng::new(seed ^ LEVELS_DRAW).percent(LEVELS_PERCENT),
             storm: Prng::new(seed ^ STORM_DRAW).percent(STORM_PERCENT),
             grants: Prng::new(seed ^ GRANTS_DRAW).percent(GRANTS_PERCENT),
             kinds: Vec::new(),
@@ -161,7 +168,8 @@ fn application(lab: &Rc<Lab>, load: &Load, place: &ApplicationPlace) -> Box<dyn 
             .chain(pair(load.singles, "singles"))
             .chain(pair(load.registers, "registers"))
             .chain(storm)
-            .chain(load.grants.then_some("grants"));
+            .chain(load.grants.then_some("grants"))
+            .chain(pair(load.levels, "levels"));
         drawn.chain(["watch", "inspect"]).chain(copies).chain(apart).collect()
     } else {
         load.kinds.clone()
@@ -198,6 +206,7 @@ async fn work(session: Session, lab: Rc<Lab>, load: Load, name: TaskName, kind: 
             "grants" => grants::round(&session, &lab).await,
             "large" => large::round(&session, &lab).await,
             "counters" => counters::round(&session, &lab).await,
+            "levels" => levels::round(&session, &lab).await,
             "lists" => lists::round(&session, &lab).await,
             "watch" => lists::watch(&session, &lab).await,
             "inspect" => inspect::round(&session, &lab).await,
@@ -252,6 +261,9 @@ async fn prepare_and_audit(session: Session, lab: Rc<Lab>, load: Load) {
         families::prepare(&session, &lab).await;
         large::prepare(&session, &lab).await;
         storm::prepare(&session, &lab).await;
+        if load.levels {
+            levels::prepare(&session, &lab).await;
+        }
         if load.crowd {
             crowd::prepare(&session).await;
         }

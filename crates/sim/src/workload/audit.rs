@@ -6,7 +6,7 @@ use std::rc::Rc;
 use client::ScanSpec;
 use model::{TableId, Value};
 
-use super::{Load, bank, families, int, large, lists, ring};
+use super::{Load, bank, families, int, large, levels, lists, ring};
 use crate::lab::Lab;
 use crate::session::{Session, is_passing};
 
@@ -37,6 +37,11 @@ pub(super) async fn audit(session: &Session, lab: &Rc<Lab>, load: &Load) {
     lab.bank.borrow().check(&cluster, &balances);
     let rows = all_rows(session, lab, "lists").await;
     lists::check(&lab.lists.borrow(), &cluster, &rows);
+    if load.levels {
+        let repeatable = all_rows(session, lab, "repeatable").await;
+        let serializable = all_rows(session, lab, "serializable").await;
+        levels::check(&lab.levels.borrow(), &cluster, (&repeatable, &serializable));
+    }
     super::storm::check("at the end", &all_rows(session, lab, "storm").await);
     let rows = all_rows(session, lab, "counters").await;
     lab.counters.borrow().check(&cluster, &rows);
