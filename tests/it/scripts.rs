@@ -72,8 +72,10 @@ impl Drop for Talk {
     }
 }
 
-/// `ERROR 1062 (23000) at line 7: text` without the line of the client's input.
+/// `ERROR 1062 (23000) at line 7: text` without the line of the client's input, and without the
+/// transactions of a deadlock's cycle.
 fn without_line_number(line: &str) -> String {
+    let line = line.split_once(" (cycle: ").map_or(line, |(text, _)| text);
     match (line.starts_with("ERROR "), line.find(" at line "), line.find(": ")) {
         (true, Some(from), Some(to)) if from < to => format!("{}{}", &line[..from], &line[to..]),
         _ => line.to_owned(),
@@ -160,6 +162,9 @@ scripts! {
     duplicates
     grouping
     index_paths
+    isolation_committed
+    isolation_repeatable
+    isolation_serializable
     key_parts
     keys
     kill
@@ -168,6 +173,7 @@ scripts! {
     lock_waits
     memory
     recursion
+    repeatable_read
     settings
     snapshots
     temporary
