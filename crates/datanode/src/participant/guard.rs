@@ -6,7 +6,7 @@
 //! # Guarantees
 //! From the moment at which a guarded scan reads until its leg ends, no other leg stages a row that
 //! was in the guarded range and passed its filter, or that comes to. Who wants to waits in the lock
-//! table, for a lock that the guard's leg holds: so searches for deadlocks and time-outs know of it.
+//! table, for a lock that the guard's leg holds: searches for deadlocks and time-outs know of it.
 //! # Limits
 //! A leg has a bounded number of guards in a partition: when it wants more, one on the whole
 //! partition takes their place.

@@ -355,9 +355,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Whether the transaction has changed the row itself, and has a place of its own for it. A slot
-    /// may have had another row when the snapshot was taken, and a row another slot: in a snapshot
-    /// the primary key counts.
+    /// Whether the transaction has changed the row itself. A slot may have had another row when the
+    /// snapshot was taken, and a row another slot: in a snapshot the primary key counts.
     fn changed_by_self(&self, (row_id, row): (RowId, &[u8])) -> bool {
         let View::Own(Own { leg, seen_to, as_of, .. }) = self.view else { return false };
         let id = self.partition.id();
