@@ -286,8 +286,8 @@ metrics! {
     (SqlQueryMemoryRefused, Counter, None, "nines_sql_query_memory_refused", ["node"],
         "How often a statement was refused more memory, by the budget or a limit of its own."),
     (SqlAuditEvents, Counter, None, "nines_sql_audit_events", ["node", "outcome"],
-        "Events of the audit log: written, or lost as the disk was slower than they came. Not there \
-         without an audit log."),
+        "Events of the audit log: written, or lost as the disk was slower than they came. Not \
+         there without an audit log."),
 }
 
 impl Metric {

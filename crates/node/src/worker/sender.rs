@@ -96,8 +96,8 @@ pub(super) fn may_come_from_client(envelope: &Envelope) -> bool {
     broken_rule(Sender::Client, envelope).is_none()
 }
 
-/// Whether a client of the cluster may ask this, inspections aside: an SQL node, or an actor of a data node that is a
-/// client itself.
+/// Whether a client of the cluster may ask this, inspections aside: an SQL node, or an actor of a
+/// data node that is a client itself.
 fn is_request(message: &Message) -> bool {
     match message {
         Message::Request(_) | Message::Participant(ParticipantMessage::Read(_)) => true,
