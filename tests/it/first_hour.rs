@@ -103,7 +103,8 @@ fn the_cluster_of_the_readme_runs_for_an_ordinary_user() {
     assert_eq!(number, 4, "a management node, two data nodes, an SQL node:\n{started}");
     let used = used.replace("mysql -h", "mysql --no-defaults -e 'SELECT 6 * 7' -h");
     let waits: String = (1..=4).map(|number| format!("wait_for ready log-{number}\n")).collect();
-    let script = format!("{BEGIN}\n{started}\n{waits}\n{used}\n");
+    let password = "wait_for '.*root-password: log in' log-4";
+    let script = format!("{BEGIN}\n{started}\n{waits}\n{password}\n{used}\n");
     let directory = directory_of_anybody();
     fs::write(directory.join("config.ini"), config).expect("the directory is writable");
     if let Some(output) = alone(&directory, NOBODY, &script) {
