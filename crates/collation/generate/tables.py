@@ -6,16 +6,15 @@ fetched; it needs Python 3.9 or later, `pip` and `npm` (with `node`), and writes
 
 Sources
   pyuca 1.2 (PyPI)             allkeys-9.0.0.txt and allkeys-5.2.0.txt, Unicode licence
-  @unicode/unicode-X (npm)     simple case mappings and assigned code points of Unicode X
+  @unicode/unicode-X (npm)     simple case mappings of Unicode X
   unicodedata.ucd_3_2_0        canonical decompositions, from Python itself
 
 Rules, where MySQL's collations are not the plain data
   * Contractions are not applied, and variable elements are weights like others.
   * At most eight elements of an expansion count (only U+FDFA has more).
   * `general_ci` has one weight per character: the upper case (Unicode 3.0) of the base letter.
-  * `unicode_ci` is UCA 4.0.0, whose table is not in any registry. Its order is that of 5.2.0 for
-    the characters of Unicode 4.0, but for the differences listed in LETTERS_4_0 and EQUAL_4_0.
-    The numbers are ranks: only their order means something.
+
+The table of UCA 4.0.0 is made by tailorings.py.
 """
 
 import json
@@ -33,26 +32,6 @@ DIRECTORY_END = 0x30000
 HERE = Path(__file__).resolve().parent
 OUT = HERE.parent / "src" / "tables"
 
-# Letters with a weight of their own in UCA 4.0.0: (letters, the letter they follow directly).
-LETTERS_4_0 = [
-    ("\u2132", "\u212e"), ("\u2183", "\u2182"), ("ÆæǢǣǼǽᴭ", "ᴀ"), ("Đđ", "ᴅ"), ("Ðð", "ȡ"),
-    ("ᴆ", "Ð"), ("Ħħℏ", "ƕ"), ("Łł", "ʟ"), ("ØøǾǿ", "ᴔ"), ("\u03fa\u03fb", "\u03f7"),
-    ("\u0ab3", "\u0ab2"), ("\u0b83", "\u0b57"), ("\u0b9c", "\u0b9a"), ("\u0ba9", "\u0ba8"),
-    ("\u0bb1", "\u0bb0"), ("\u0bb4", "\u0bb3"), ("\u0bb5", "\u0bb4"), ("\u0c33", "\u0c32"),
-    ("\u0cbd", "\u0cb9"), ("\u0d31", "\u0d30"), ("\u0d33", "\u0d32"), ("\u0d34", "\u0d33"),
-    ("\u0d57", "\u0d4d"), ("\u0dca", "\u0dc6"), ("\u0ddf", "\u0dde"), ("\u0df2", "\u0ddf"),
-    ("\u0df3", "\u0df2"), ("\u0e4c", "\u0e45"), ("\u0e4d", "\u0e4c"), ("\u0eaa", "\u0ea7"),
-    ("\u0ecc", "\u0ec4"), ("\u0ecd", "\u0ecc"), ("\u1027", "\u1026"), ("\u1029", "\u1027"),
-    ("\u102a", "\u1029"), ("\u1031", "\u1030"), ("\u1032", "\u1031"),
-]
-# Characters that UCA 4.0.0 makes equal to others.
-EQUAL_4_0 = [("\u013f", "L\u00b7"), ("\u0140", "l\u00b7"), ("\u180e", ""), ("\uffff", "")]
-EQUAL_4_0 += [(chr(0x09F4 + n), chr(0x31 + n)) for n in range(4)]
-EQUAL_4_0 += [(chr(0x10D0 + n), chr(0x10A0 + n)) for n in range(0x26)]
-# Han characters among the compatibility ideographs: implicit weights in 4.0.0; and U+FDFA.
-IMPLICIT_4_0 = {0xFA0E, 0xFA0F, 0xFA11, 0xFA13, 0xFA14, 0xFA1F, 0xFA21, 0xFA23, 0xFA24}
-IMPLICIT_4_0 |= {0xFA27, 0xFA28, 0xFA29, 0xFDFA}
-
 # Marks of a 16-bit entry that is not a weight.
 IMPLICIT = 0xFFFF
 SEQUENCE = 0x8000
@@ -67,7 +46,7 @@ def fetch(work):
     run(sys.executable, "-m", "pip", "download", "pyuca==1.2", "--no-deps", "-d", str(work))
     with zipfile.ZipFile(next(work.glob("pyuca-*.whl"))) as wheel:
         keys = {v: wheel.read(f"pyuca/allkeys-{v}.txt").decode() for v in ("9.0.0", "5.2.0")}
-    for version in ("3.0.0", "4.0.0", "5.2.0", "9.0.0"):
+    for version in ("3.0.0", "5.2.0", "9.0.0"):
         run("npm", "pack", f"@unicode/unicode-{version}@2.0.7")
         (work / version).mkdir(exist_ok=True)
         archive = f"unicode-unicode-{version}-2.0.7.tgz"
@@ -172,35 +151,6 @@ def one_level(name, table):
     write(name, directory, body, struct.pack(f"<{len(pool)}H", *pool))
 
 
-def primaries_4_0(table_5_2, data):
-    """UCA 4.0.0 as ranks; see the head of this file."""
-    unassigned = data["4.0.0"]["unassigned"]
-    skip = lambda code: code in IMPLICIT_4_0 or any(a <= code < b for a, b in unassigned)
-    old = {
-        code: [e[0] for e in elements if e[0]]
-        for code, elements in table_5_2.items()
-        if code < 0x10000 and not skip(code)
-    }
-    own = {letter for letters, _ in LETTERS_4_0 for letter in letters}
-    own |= {letter for letter, _ in EQUAL_4_0}
-    # A place in the order: (weight of 5.2.0, position among the letters inserted behind it).
-    place = {code: [(w, 0) for w in weights] for code, weights in old.items()}
-    known = {p for code, places in place.items() if chr(code) not in own for p in places}
-    for letters, before in LETTERS_4_0:
-        weight, step = place[ord(before)][0]
-        assert len(place[ord(before)]) == 1 and (weight, step + 1) not in known, letters
-        known.add((weight, step + 1))
-        for letter in letters:
-            place[ord(letter)] = [(weight, step + 1)]
-    for letter, same in EQUAL_4_0:
-        place[ord(letter)] = [p for char in same for p in place[ord(char)]]
-    # Implicit weights in expansions keep their numbers: they follow from code points.
-    ranks = {p: rank for rank, p in enumerate(sorted(known), start=0x200) if p[0] < SEQUENCE}
-    ranks |= {p: p[0] for p in known if p[0] >= SEQUENCE}
-    assert max(ranks[p] for p in known if p[0] < SEQUENCE) < SEQUENCE
-    return {code: [ranks[p] for p in weights] for code, weights in place.items()}
-
-
 def general(data):
     """`general_ci`: the weight of each character of the first plane that is not its code point."""
     upper = dict(map(tuple, data["3.0.0"]["upper"]))
@@ -275,7 +225,6 @@ def main():
     three_level(table_9_0)
     primaries = {c: [e[0] for e in elements if e[0]] for c, elements in table_5_2.items()}
     one_level("uca0520.bin", primaries)
-    one_level("uca0400.bin", primaries_4_0(table_5_2, data))
     general(data)
     cases(data)
 

@@ -1,8 +1,8 @@
-// Prints, as JSON, the simple case mappings and the unassigned ranges of the Unicode versions that
+// Prints, as JSON, the simple case mappings of the Unicode versions that
 // MySQL's collations are built on. Run by tables.py; the packages are those of npm,
 // @unicode/unicode-3.0.0 and so on (generated from the Unicode Character Database).
 
-const versions = ['3.0.0', '4.0.0', '5.2.0', '9.0.0'];
+const versions = ['3.0.0', '5.2.0', '9.0.0'];
 const folder = process.argv[2];
 const result = {};
 for (const version of versions) {
@@ -10,7 +10,6 @@ for (const version of versions) {
   result[version] = {
     lower: [...(await load('Simple_Case_Mapping/Lowercase/code-points.mjs')).entries()],
     upper: [...(await load('Simple_Case_Mapping/Uppercase/code-points.mjs')).entries()],
-    unassigned: (await load('General_Category/Unassigned/ranges.mjs')).map((r) => [r.begin, r.end]),
   };
 }
 console.log(JSON.stringify(result));

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use crate::coded::Coded;
 use crate::registry::Charset;
 use crate::utf8::{INVALID, first_char};
 
@@ -45,13 +46,14 @@ fn represents(charset: Charset, code: u32) -> bool {
         Charset::Latin1 => code < INVALID && latin1_byte(code).is_some(),
         Charset::Utf8mb3 | Charset::Ucs2 => code < 0x1_0000,
         Charset::Utf8mb4 | Charset::Utf16 | Charset::Utf16le | Charset::Utf32 => code < INVALID,
+        _ => Coded::of(charset).is_some_and(|coded| coded.encode(code).is_some()),
     }
 }
 
 /// Where in a UTF-8 text the first character is that a column of this character set cannot hold, or
 /// the first byte that is not UTF-8. `None` when all is well.
 pub fn unrepresentable_at(charset: Charset, text: &[u8]) -> Option<usize> {
-    if charset == Charset::Binary || text.is_ascii() {
+    if charset == Charset::Binary || text.is_ascii() && charset != Charset::Swe7 {
         return None;
     }
     if charset == Charset::Utf8mb4 {
@@ -79,11 +81,42 @@ pub fn to_utf8(charset: Charset, bytes: &[u8]) -> Converted<'_> {
         Charset::Utf8mb4 if invalid_utf8_at(bytes).is_none() => {
             Converted { bytes: bytes.into(), first_bad: None }
         }
-        Charset::Ascii | Charset::Latin1 | Charset::Utf8mb3 if bytes.is_ascii() => {
+        _ if holds_ascii(charset) && bytes.is_ascii() => {
             Converted { bytes: bytes.into(), first_bad: None }
         }
         _ => decode_all(charset, bytes),
     }
+}
+
+/// Converts the whole characters of bytes that are a part of what a client sends: the text, and how
+/// many bytes it was made of. With `last` nothing follows. UTF-8 is not looked at.
+pub fn to_utf8_in_parts(charset: Charset, bytes: &[u8], last: bool) -> (Cow<'_, [u8]>, usize) {
+    let low = |unit: usize| bytes.len() / unit * unit;
+    // The first half of a pair, in either order of bytes.
+    let half = |unit: usize, high: usize| {
+        let byte = low(unit).checked_sub(unit).map(|at| bytes[at + high]);
+        byte.is_some_and(|byte| matches!(byte, 0xD8..=0xDB))
+    };
+    let end = match charset {
+        Charset::Binary | Charset::Utf8mb3 | Charset::Utf8mb4 => {
+            return (bytes.into(), bytes.len());
+        }
+        _ if last => bytes.len(),
+        Charset::Ucs2 => low(2),
+        Charset::Utf16 => low(2) - if half(2, 0) { 2 } else { 0 },
+        Charset::Utf16le => low(2) - if half(2, 1) { 2 } else { 0 },
+        Charset::Utf32 => low(4),
+        _ => Coded::of(charset).map_or(bytes.len(), |coded| coded.whole(bytes)),
+    };
+    (to_utf8(charset, &bytes[..end]).bytes, end)
+}
+
+/// Whether the characters below 128 are these bytes, and such bytes alone are nothing else.
+fn holds_ascii(charset: Charset) -> bool {
+    !matches!(
+        charset,
+        Charset::Swe7 | Charset::Ucs2 | Charset::Utf16 | Charset::Utf16le | Charset::Utf32
+    )
 }
 
 fn decode_all(charset: Charset, bytes: &[u8]) -> Converted<'_> {
@@ -122,6 +155,7 @@ fn decode(charset: Charset, bytes: &[u8]) -> (Option<char>, usize) {
             [a, b, c, d, ..] => (char::from_u32(u32::from_be_bytes([*a, *b, *c, *d])), 4),
             _ => (None, bytes.len()),
         },
+        _ => Coded::of(charset).map_or((None, 1), |coded| coded.decode(bytes)),
     }
 }
 
@@ -141,9 +175,9 @@ fn utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> (Option<char>, usize) {
 pub fn from_utf8(charset: Charset, text: &[u8]) -> Converted<'_> {
     let kept = match charset {
         Charset::Binary => true,
-        Charset::Ascii | Charset::Latin1 | Charset::Utf8mb3 => text.is_ascii(),
         Charset::Utf8mb4 => invalid_utf8_at(text).is_none(),
-        Charset::Ucs2 | Charset::Utf16 | Charset::Utf16le | Charset::Utf32 => text.is_empty(),
+        _ if holds_ascii(charset) => text.is_ascii(),
+        _ => text.is_empty(),
     };
     if kept {
         return Converted { bytes: text.into(), first_bad: None };
@@ -180,6 +214,10 @@ fn encode(charset: Charset, char: char, out: &mut Vec<u8>) {
             }
         }
         Charset::Utf32 => out.extend_from_slice(&code.to_be_bytes()),
+        _ => match Coded::of(charset).and_then(|coded| coded.encode(code)) {
+            Some(code) => out.extend_from_slice(code.bytes()),
+            None => out.push(b'?'),
+        },
     }
 }
 
@@ -190,7 +228,10 @@ mod tests {
     #[test]
     fn every_character_set_returns_what_it_can_say() {
         let text = "aé€😀\u{81}";
-        for charset in Charset::ALL {
+        let known = |set: &Charset| {
+            set.is_unicode() || matches!(set, Charset::Ascii | Charset::Latin1 | Charset::Binary)
+        };
+        for charset in Charset::ALL.into_iter().filter(known) {
             let sent = from_utf8(charset, text.as_bytes());
             let back = to_utf8(charset, &sent.bytes);
             let expected = match charset {

@@ -1,6 +1,6 @@
 //! LOWER and UPPER: one character for one, as MySQL does, without the special cases of languages.
 
-use crate::convert::latin1_byte;
+use crate::coded::Coded;
 use crate::registry::{Charset, CollationId};
 use crate::utf8::first_char;
 
@@ -31,6 +31,10 @@ fn convert(id: CollationId, text: &[u8], direction: Direction) -> Vec<u8> {
     if charset == Charset::Binary {
         return text.to_vec();
     }
+    // Those of gb18030 are letters of Unicode.
+    let coded = Coded::of(charset).filter(|_| charset != Charset::Gb18030);
+    // Seven-bit Swedish has letters in place of signs, Turkish two kinds of i.
+    let own_ascii = matches!(charset, Charset::Swe7 | Charset::Latin5);
     let table = runs(id, direction);
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -38,10 +42,16 @@ fn convert(id: CollationId, text: &[u8], direction: Direction) -> Vec<u8> {
         let (character, tail) = rest.split_at(size);
         rest = tail;
         let converted = match (code, direction) {
-            (0..0x80, Direction::Lower) => u32::from((code as u8).to_ascii_lowercase()),
-            (0..0x80, Direction::Upper) => u32::from((code as u8).to_ascii_uppercase()),
-            _ if charset == Charset::Ascii => code,
-            _ if charset == Charset::Latin1 => latin1(code, direction),
+            (0..0x80, Direction::Lower) if !own_ascii => {
+                u32::from((code as u8).to_ascii_lowercase())
+            }
+            (0..0x80, Direction::Upper) if !own_ascii => {
+                u32::from((code as u8).to_ascii_uppercase())
+            }
+            _ if coded.is_some() => {
+                let upper = direction == Direction::Upper;
+                coded.map_or(code, |coded| coded.letter_case(code, upper))
+            }
             _ => mapped(table, code),
         };
         match char::from_u32(converted).filter(|_| converted != code) {
@@ -52,27 +62,27 @@ fn convert(id: CollationId, text: &[u8], direction: Direction) -> Vec<u8> {
     out
 }
 
-/// The letters of ISO 8859-1 have partners 32 apart; the others of code page 1252 have none.
-fn latin1(code: u32, direction: Direction) -> u32 {
-    match (latin1_byte(code), direction) {
-        (Some(0xD7 | 0xF7), _) => code,
-        (Some(0xC0..=0xDE), Direction::Lower) => code + 32,
-        (Some(0xE0..=0xFE), Direction::Upper) => code - 32,
-        _ => code,
-    }
-}
-
 /// The runs of the Unicode version that the collation's letter case is of.
 fn runs(id: CollationId, direction: Direction) -> &'static [u8] {
     let version = match id.0 {
-        255 | 278 | 305 | 309 => 2,
-        246 | 214 | 123 | 150 | 182 => 1,
+        255.. => 2,
+        250 | 246 | 214 | 123 | 150 | 182 => 1,
         _ => 0,
     };
     let index = 2 * version + usize::from(direction == Direction::Upper);
     let size = |section: usize| word(FILE, 4 * section) as usize;
     let from = 4 * (SECTIONS - 1) + (0..index).map(size).sum::<usize>();
     if index + 1 == SECTIONS { &FILE[from..] } else { &FILE[from..from + size(index)] }
+}
+
+/// The lower case of a character as the oldest collations have it.
+pub(crate) fn lower_of_first_plane(code: u32) -> u32 {
+    mapped(runs(CollationId::UTF8MB3_GENERAL_CI, Direction::Lower), code)
+}
+
+/// The capital of a character in Unicode 5.2.
+pub(crate) fn capital_of(code: u32) -> u32 {
+    mapped(runs(CollationId(246), Direction::Upper), code)
 }
 
 fn word(bytes: &[u8], at: usize) -> u32 {
@@ -113,6 +123,11 @@ mod tests {
             (246, "\u{10428}", "\u{10400}"),
             (45, "éß", "Éß"),
             (8, "éÿœß÷", "Éÿœß÷"),
+            (7, "мир", "МИР"),
+            (10, "äåé", "ÄÅÉ"),
+            (30, "iıa", "İIA"),
+            (13, "ａ", "Ａ"),
+            (248, "жà", "ЖÀ"),
             (11, "aé", "Aé"),
             (63, "aé", "aé"),
         ];

@@ -13,10 +13,11 @@
 //! # Not here
 //! Which collation an expression has (`sqltype`, `sql-expression`).
 //!
-//! How the tables are made: `crates/collation/generate/tables.py`.
+//! How the tables are made: `crates/collation/generate`.
 
+mod code_order;
+mod coded;
 mod convert;
-mod eight_bit;
 mod general;
 mod letter_case;
 mod order;
@@ -24,10 +25,13 @@ mod pattern;
 mod registry;
 mod sort_key;
 mod sort_prefix;
+mod tailored;
 mod uca;
 mod utf8;
 
-pub use convert::{Converted, from_utf8, invalid_utf8_at, to_utf8, unrepresentable_at};
+pub use convert::{
+    Converted, from_utf8, invalid_utf8_at, to_utf8, to_utf8_in_parts, unrepresentable_at,
+};
 pub use letter_case::{lower, upper};
 pub use order::{compare, equal, hash, pad_of_bytes, weight_string};
 pub use pattern::{Pattern, find, like, like_prefix};

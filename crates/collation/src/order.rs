@@ -2,20 +2,20 @@
 //!
 //! # Invariants
 //! 1. `compare`, the byte order of `sort_key`, `equal` and `hash` agree for every input.
-//! 2. Characters are weighed one by one, so a common beginning never matters: it is skipped.
+//! 2. Where characters are weighed one by one, a common beginning never matters: it is skipped. Where
+//!    several may count as one letter, it is skipped up to a character that ends such a group for sure.
 //!
 //! # Not here
 //! Sort keys (`sort_key`).
 
 use std::cmp::Ordering;
-use std::marker::PhantomData;
 
-use crate::eight_bit::{
-    ASCII_GENERAL, EightBit, LATIN1_BIN, LATIN1_GENERAL_CI, LATIN1_GENERAL_CS, LATIN1_SWEDISH,
-};
-use crate::general::General;
+use crate::code_order::{ByByte, ByCode};
+use crate::coded::CodeOrder;
+use crate::general::{General, ToLower};
 use crate::registry::{CollationId, Pad};
 use crate::sort_key::Codes;
+use crate::tailored::{Tailored, Tailoring};
 use crate::uca::{Uca0400, Uca0520, Uca0900};
 use crate::utf8::first_char;
 
@@ -38,43 +38,112 @@ impl CharWeights {
 }
 
 /// Where weights come from.
-pub(crate) trait Table {
+pub(crate) trait Table: Copy {
     /// Whether a weight of zero means that the character does not count.
     const ZERO_IS_IGNORED: bool = true;
 
-    /// Whether weights are bytes.
-    const IS_EIGHT_BIT: bool = false;
-
-    /// The one weight of a character below 128.
-    fn ascii(byte: u8) -> u16;
+    /// The one weight of a character below 128 that is [plain](Self::is_plain).
+    fn ascii(self, byte: u8) -> u16;
 
     /// The weights of a code point, or of what `utf8` makes of an ill-formed byte.
-    fn weights(code: u32) -> CharWeights;
+    fn weights(self, code: u32) -> CharWeights;
+
+    /// Whether a byte is a character of one weight that never counts together with what follows.
+    #[inline]
+    fn is_plain(self, byte: u8) -> bool {
+        byte < 0x80
+    }
+
+    /// Whether several characters may count as one letter.
+    #[inline]
+    fn joins(self) -> bool {
+        false
+    }
+
+    /// The weights of what a text begins with that is not empty, and its size.
+    #[inline]
+    fn first(self, text: &[u8]) -> (CharWeights, usize) {
+        let (code, size) = first_char(text).expect("the text is not empty");
+        (self.weights(code), size)
+    }
+
+    /// Appends a weight as `WEIGHT_STRING` shows it.
+    fn show(self, weight: u16, out: &mut Vec<u8>) {
+        push_weight(weight, out);
+    }
+}
+
+/// The three tables of a collation of several levels.
+pub(crate) trait Levels: Copy {
+    /// The first level, that alone has codes for keys.
+    type First: Codes;
+    /// The second.
+    type Second: Table;
+    /// The third.
+    type Third: Table;
+
+    fn first(self) -> Self::First;
+    fn second(self) -> Self::Second;
+    fn third(self) -> Self::Third;
+}
+
+/// UCA 9.0.0 without a language.
+#[derive(Clone, Copy)]
+pub(crate) struct Root0900;
+
+impl Levels for Root0900 {
+    type First = Uca0900<1>;
+    type Second = Uca0900<2>;
+    type Third = Uca0900<3>;
+
+    fn first(self) -> Uca0900<1> {
+        Uca0900
+    }
+
+    fn second(self) -> Uca0900<2> {
+        Uca0900
+    }
+
+    fn third(self) -> Uca0900<3> {
+        Uca0900
+    }
+}
+
+impl Levels for &'static Tailoring {
+    type First = Tailored<Uca0900<1>>;
+    type Second = Tailored<Uca0900<2>>;
+    type Third = Tailored<Uca0900<3>>;
+
+    fn first(self) -> Self::First {
+        Tailored { own: self, base: Uca0900 }
+    }
+
+    fn second(self) -> Self::Second {
+        Tailored { own: self, base: Uca0900 }
+    }
+
+    fn third(self) -> Self::Third {
+        Tailored { own: self, base: Uca0900 }
+    }
 }
 
 /// Gives every weight of a text to `take`.
 #[inline]
-pub(crate) fn each_weight<T: Table>(text: &[u8], mut take: impl FnMut(u16)) {
+pub(crate) fn each_weight<T: Table>(table: T, text: &[u8], mut take: impl FnMut(u16)) {
     let mut rest = text;
     while let Some((byte, tail)) = rest.split_first() {
-        if *byte < 0x80 {
+        if table.is_plain(*byte) {
             rest = tail;
-            let weight = T::ascii(*byte);
+            let weight = table.ascii(*byte);
             if weight != 0 || !T::ZERO_IS_IGNORED {
                 take(weight);
             }
         } else {
-            let (weights, size) = weights_of_first::<T>(rest);
+            let (weights, size) = table.first(rest);
             rest = &rest[size..];
             weights.iter().filter(|weight| *weight != 0 || !T::ZERO_IS_IGNORED).for_each(&mut take);
         }
     }
-}
-
-/// The weights of the first character of a text that is not empty, and its size.
-fn weights_of_first<T: Table>(text: &[u8]) -> (CharWeights, usize) {
-    let (code, size) = first_char(text).expect("the text is not empty");
-    (T::weights(code), size)
 }
 
 /// The weights of a text, one after the other.
@@ -82,12 +151,12 @@ struct Weights<'a, T> {
     text: &'a [u8],
     pending: CharWeights,
     next: u8,
-    table: PhantomData<T>,
+    table: T,
 }
 
 impl<'a, T: Table> Weights<'a, T> {
-    fn new(text: &'a [u8]) -> Self {
-        Weights { text, pending: CharWeights::default(), next: 0, table: PhantomData }
+    fn new(table: T, text: &'a [u8]) -> Self {
+        Weights { text, pending: CharWeights::default(), next: 0, table }
     }
 
     /// Whether all weights of the characters so far were taken.
@@ -109,14 +178,14 @@ impl<T: Table> Iterator for Weights<'_, T> {
                 }
             }
             let (byte, rest) = self.text.split_first()?;
-            if *byte < 0x80 {
+            if self.table.is_plain(*byte) {
                 self.text = rest;
-                let weight = T::ascii(*byte);
+                let weight = self.table.ascii(*byte);
                 if weight != 0 || !T::ZERO_IS_IGNORED {
                     return Some(weight);
                 }
             } else {
-                let (weights, size) = weights_of_first::<T>(self.text);
+                let (weights, size) = self.table.first(self.text);
                 (self.text, self.pending, self.next) = (&self.text[size..], weights, 0);
             }
         }
@@ -125,13 +194,17 @@ impl<T: Table> Iterator for Weights<'_, T> {
 
 /// Skips what ASCII characters both texts have in common weight, or decides the order.
 #[inline]
-fn skip_ascii<'a, T: Table>(a: &'a [u8], b: &'a [u8]) -> Result<(&'a [u8], &'a [u8]), Ordering> {
+fn skip_ascii<'a, T: Table>(
+    table: T,
+    a: &'a [u8],
+    b: &'a [u8],
+) -> Result<(&'a [u8], &'a [u8]), Ordering> {
     let mut at = 0;
     for (x, y) in a.iter().zip(b) {
-        if (*x | *y) >= 0x80 {
+        if !table.is_plain(*x) || !table.is_plain(*y) {
             break;
         }
-        let (x, y) = (T::ascii(*x), T::ascii(*y));
+        let (x, y) = (table.ascii(*x), table.ascii(*y));
         if x != y {
             if T::ZERO_IS_IGNORED && (x == 0 || y == 0) {
                 break;
@@ -144,14 +217,14 @@ fn skip_ascii<'a, T: Table>(a: &'a [u8], b: &'a [u8]) -> Result<(&'a [u8], &'a [
 }
 
 /// Compares by the weights of one table; with a `pad`, as if the shorter text went on with it.
-fn compare_weights<T: Table>(a: &[u8], b: &[u8], pad: Option<u16>) -> Ordering {
+fn compare_weights<T: Table>(table: T, a: &[u8], b: &[u8], pad: Option<u16>) -> Ordering {
     let (mut a, mut b) = (a, b);
     loop {
-        (a, b) = match skip_ascii::<T>(a, b) {
+        (a, b) = match skip_ascii(table, a, b) {
             Ok(rest) => rest,
             Err(order) => return order,
         };
-        let (mut in_a, mut in_b) = (Weights::<T>::new(a), Weights::<T>::new(b));
+        let (mut in_a, mut in_b) = (Weights::new(table, a), Weights::new(table, b));
         loop {
             match (in_a.next(), in_b.next()) {
                 (Some(x), Some(y)) if x == y => {}
@@ -184,28 +257,41 @@ pub(crate) trait Task {
     fn bytes(self, pad: bool) -> Self::Output;
 
     /// Texts ordered by one level of weights, padded with spaces.
-    fn padded<T: Codes>(self) -> Self::Output;
+    fn padded<T: Codes>(self, table: T) -> Self::Output;
 
     /// Texts ordered by the first `levels` levels of UCA 9.0.0, not padded.
-    fn levels(self, levels: usize) -> Self::Output;
+    fn levels<L: Levels>(self, tables: L, levels: usize) -> Self::Output;
 }
 
 /// Finds the order that a collation stands for. Unknown numbers order by bytes.
 pub(crate) fn dispatch<K: Task>(id: CollationId, task: K) -> K::Output {
     match id.0 {
-        255 => task.levels(1),
-        305 => task.levels(2),
-        278 => task.levels(3),
-        45 | 33 | 35 | 54 | 56 | 60 => task.padded::<General>(),
-        224 | 192 | 101 | 128 | 160 => task.padded::<Uca0400>(),
-        246 | 214 | 123 | 150 | 182 => task.padded::<Uca0520>(),
-        8 => task.padded::<EightBit<LATIN1_SWEDISH>>(),
-        48 => task.padded::<EightBit<LATIN1_GENERAL_CI>>(),
-        49 => task.padded::<EightBit<LATIN1_GENERAL_CS>>(),
-        47 => task.padded::<EightBit<LATIN1_BIN>>(),
-        11 => task.padded::<EightBit<ASCII_GENERAL>>(),
+        255 => task.levels(Root0900, 1),
+        305 => task.levels(Root0900, 2),
+        278 => task.levels(Root0900, 3),
+        45 | 33 | 35 | 54 | 56 | 60 => task.padded(General::<false>),
+        159 | 223 => task.padded(General::<true>),
+        76 => task.padded(ToLower),
+        224 | 192 | 101 | 128 | 160 => task.padded(Uca0400),
+        246 | 214 | 123 | 150 | 182 | 250 => task.padded(Uca0520),
         46 | 55 | 61 | 62 | 65 | 83 | 90 => task.bytes(true),
-        _ => task.bytes(false),
+        63 | 309 => task.bytes(false),
+        _ => dispatch_others(id, task),
+    }
+}
+
+/// The same for those whose tables are unpacked when they are first needed.
+fn dispatch_others<K: Task>(id: CollationId, task: K) -> K::Output {
+    if let Some(own) = Tailoring::of_0400(id) {
+        return task.padded(Tailored { own, base: Uca0400 });
+    }
+    if let Some((own, levels)) = Tailoring::of_0900(id) {
+        return task.levels(own, levels);
+    }
+    match CodeOrder::of(id) {
+        Some(order) if order.is_single() => task.padded(ByByte(order)),
+        Some(order) => task.padded(ByCode(order)),
+        None => task.bytes(false),
     }
 }
 
@@ -225,7 +311,7 @@ pub fn pad_of_bytes(id: CollationId) -> Option<Pad> {
     dispatch(id, ByBytes)
 }
 
-/// What MySQL's `WEIGHT_STRING` shows: the weights alone. For `unicode_ci` the numbers are ours.
+/// What MySQL's `WEIGHT_STRING` shows: the weights alone. Those that a language of UCA 9.0.0 adds have numbers of ours.
 pub fn weight_string(id: CollationId, text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(2 * text.len());
     dispatch(id, WeightString { text, out: &mut out });
@@ -238,8 +324,8 @@ pub fn hash(id: CollationId, text: &[u8]) -> u64 {
 }
 
 /// Whether two single characters weigh the same.
-pub(crate) fn equal_chars<T: Table>(a: &[u8], b: &[u8]) -> bool {
-    a == b || Weights::<T>::new(a).eq(Weights::<T>::new(b))
+pub(crate) fn equal_chars<T: Table>(table: T, a: &[u8], b: &[u8]) -> bool {
+    a == b || Weights::new(table, a).eq(Weights::new(table, b))
 }
 
 struct Compare<'a> {
@@ -248,13 +334,16 @@ struct Compare<'a> {
 }
 
 impl Compare<'_> {
-    /// Without the characters that both begin with.
-    fn without_common_start(self) -> Self {
+    /// Without the characters that both begin with, but for those that may count together with others.
+    fn without_common_start<T: Table>(self, table: T) -> Self {
         let same = common_bytes(self.a, self.b);
         let inside = |text: &[u8], at: usize| text.get(at).is_some_and(|byte| byte & 0xC0 == 0x80);
         let mut from = same;
         // A character has at most three bytes behind its first.
         while from > 0 && same - from < 3 && (inside(self.a, from) || inside(self.b, from)) {
+            from -= 1;
+        }
+        while table.joins() && from > 0 && !table.is_plain(self.a[from - 1]) {
             from -= 1;
         }
         Compare { a: &self.a[from..], b: &self.b[from..] }
@@ -281,19 +370,19 @@ impl Task for Compare<'_> {
         rest(self.a).then(rest(self.b).reverse())
     }
 
-    fn padded<T: Codes>(self) -> Ordering {
-        let Compare { a, b } = self.without_common_start();
-        compare_weights::<T>(a, b, Some(T::ascii(b' ')))
+    fn padded<T: Codes>(self, table: T) -> Ordering {
+        let Compare { a, b } = self.without_common_start(table);
+        compare_weights(table, a, b, Some(table.ascii(b' ')))
     }
 
-    fn levels(self, levels: usize) -> Ordering {
-        let Compare { a, b } = self.without_common_start();
-        let mut order = compare_weights::<Uca0900<1>>(a, b, None);
+    fn levels<L: Levels>(self, tables: L, levels: usize) -> Ordering {
+        let Compare { a, b } = self.without_common_start(tables.first());
+        let mut order = compare_weights(tables.first(), a, b, None);
         if levels > 1 {
-            order = order.then_with(|| compare_weights::<Uca0900<2>>(a, b, None));
+            order = order.then_with(|| compare_weights(tables.second(), a, b, None));
         }
         if levels > 2 {
-            order = order.then_with(|| compare_weights::<Uca0900<3>>(a, b, None));
+            order = order.then_with(|| compare_weights(tables.third(), a, b, None));
         }
         order
     }
@@ -309,13 +398,6 @@ fn push_weight(weight: u16, out: &mut Vec<u8>) {
     out.extend_from_slice(&weight.to_be_bytes());
 }
 
-fn push_level<const LEVEL: usize>(text: &[u8], out: &mut Vec<u8>) {
-    if LEVEL > 1 {
-        push_weight(0, out);
-    }
-    each_weight::<Uca0900<LEVEL>>(text, |weight| push_weight(weight, out));
-}
-
 struct WeightString<'a> {
     text: &'a [u8],
     out: &'a mut Vec<u8>,
@@ -328,20 +410,19 @@ impl Task for WeightString<'_> {
         self.out.extend_from_slice(self.text);
     }
 
-    fn padded<T: Codes>(self) {
-        each_weight::<T>(self.text, |weight| match T::IS_EIGHT_BIT {
-            true => self.out.push(weight as u8),
-            false => push_weight(weight, self.out),
-        });
+    fn padded<T: Codes>(self, table: T) {
+        each_weight(table, self.text, |weight| table.show(weight, self.out));
     }
 
-    fn levels(self, levels: usize) {
-        push_level::<1>(self.text, self.out);
+    fn levels<L: Levels>(self, tables: L, levels: usize) {
+        each_weight(tables.first(), self.text, |weight| push_weight(weight, self.out));
         if levels > 1 {
-            push_level::<2>(self.text, self.out);
+            push_weight(0, self.out);
+            each_weight(tables.second(), self.text, |weight| push_weight(weight, self.out));
         }
         if levels > 2 {
-            push_level::<3>(self.text, self.out);
+            push_weight(0, self.out);
+            each_weight(tables.third(), self.text, |weight| push_weight(weight, self.out));
         }
     }
 }
@@ -355,11 +436,11 @@ impl Task for ByBytes {
         Some(if pad { Pad::Space } else { Pad::None })
     }
 
-    fn padded<T: Codes>(self) -> Option<Pad> {
+    fn padded<T: Codes>(self, _table: T) -> Option<Pad> {
         None
     }
 
-    fn levels(self, _levels: usize) -> Option<Pad> {
+    fn levels<L: Levels>(self, _tables: L, _levels: usize) -> Option<Pad> {
         None
     }
 }
@@ -399,9 +480,9 @@ impl Task for Hash<'_> {
         mixer.finish()
     }
 
-    fn padded<T: Codes>(self) -> u64 {
-        let (mut mixer, mut spaces, space) = (Mixer(0), 0, T::ascii(b' '));
-        each_weight::<T>(self.text, |weight| {
+    fn padded<T: Codes>(self, table: T) -> u64 {
+        let (mut mixer, mut spaces, space) = (Mixer(0), 0, table.ascii(b' '));
+        each_weight(table, self.text, |weight| {
             if weight == space {
                 spaces += 1;
                 return;
@@ -415,9 +496,9 @@ impl Task for Hash<'_> {
     }
 
     /// The first level is enough: equal texts agree in it, and few others do.
-    fn levels(self, _levels: usize) -> u64 {
+    fn levels<L: Levels>(self, tables: L, _levels: usize) -> u64 {
         let mut mixer = Mixer(0);
-        each_weight::<Uca0900<1>>(self.text, |weight| mixer.mix(weight.into()));
+        each_weight(tables.first(), self.text, |weight| mixer.mix(weight.into()));
         mixer.finish()
     }
 }

@@ -2,7 +2,7 @@
 
 use memchr::memmem::Finder;
 
-use crate::order::{Task, compare, dispatch, equal_chars};
+use crate::order::{Levels, Task, compare, dispatch, equal_chars};
 use crate::registry::{Charset, CollationId};
 use crate::sort_key::Codes;
 use crate::utf8::char_size;
@@ -218,22 +218,16 @@ impl Task for Like<'_> {
         self.matches(|a, b| a == b)
     }
 
-    fn padded<T: Codes>(self) -> bool {
-        self.matches(equal_chars::<T>)
+    fn padded<T: Codes>(self, table: T) -> bool {
+        self.matches(|a, b| equal_chars(table, a, b))
     }
 
-    fn levels(self, levels: usize) -> bool {
-        use crate::uca::Uca0900;
-        match levels {
-            1 => self.matches(equal_chars::<Uca0900<1>>),
-            2 => self
-                .matches(|a, b| equal_chars::<Uca0900<1>>(a, b) && equal_chars::<Uca0900<2>>(a, b)),
-            _ => self.matches(|a, b| {
-                equal_chars::<Uca0900<1>>(a, b)
-                    && equal_chars::<Uca0900<2>>(a, b)
-                    && equal_chars::<Uca0900<3>>(a, b)
-            }),
-        }
+    fn levels<L: Levels>(self, tables: L, levels: usize) -> bool {
+        self.matches(|a, b| {
+            equal_chars(tables.first(), a, b)
+                && (levels < 2 || equal_chars(tables.second(), a, b))
+                && (levels < 3 || equal_chars(tables.third(), a, b))
+        })
     }
 }
 

@@ -14,10 +14,8 @@
 //! # Invariants
 //! 1. Keys are part of what the kernel stores: a change of this form is a change of the format.
 
-use crate::order::{Table, Task, dispatch, each_weight};
+use crate::order::{Levels, Table, Task, dispatch, each_weight};
 use crate::registry::CollationId;
-use crate::uca::Uca0900;
-use crate::utf8::first_char;
 
 /// Appends bytes whose order is the order of the texts; equal texts have equal bytes. What is
 /// appended has no end mark: whoever puts it in front of more bytes adds one.
@@ -40,14 +38,20 @@ pub fn prefix_key(id: CollationId, prefix: &[u8], out: &mut Vec<u8>) {
 /// The codes of a table's weights.
 pub(crate) trait Codes: Table {
     /// The first of the three codes of the space.
-    const SPACE: u8;
+    fn space_code(self) -> u8;
 
-    /// The code of a character below 128 that has a code of one byte and is no space; `None` when
-    /// it does not count.
-    fn ascii_code(byte: u8) -> Option<u8>;
+    /// The code of a plain character that is no space, one byte; `None` when it does not count.
+    fn ascii_code(self, byte: u8) -> Option<u8>;
 
     /// Appends the code of a weight that is not the space's. `follows_lead` is kept between calls.
-    fn push_code(weight: u16, follows_lead: &mut bool, out: &mut Vec<u8>);
+    fn push_code(self, weight: u16, follows_lead: &mut bool, out: &mut Vec<u8>);
+
+    /// How much of the beginning of a text is the same in the keys of all texts that begin with
+    /// characters like these, whatever follows.
+    #[inline]
+    fn settled(self, text: &[u8]) -> usize {
+        text.len()
+    }
 }
 
 /// Codes for weights that are bytes or code points: like UTF-8, with room for three spaces.
@@ -55,26 +59,27 @@ pub(crate) const BYTE_SPACE: u8 = b' ';
 /// Added to what is greater than a space.
 const SHIFT: u8 = 2;
 /// Bytes from here on take two.
-const HIGH_BYTES: u8 = 0xFC;
+pub(crate) const HIGH_BYTES: u8 = 0xFC;
 const HIGH_LEAD: u8 = 0xFE;
 
-/// The code of a character below 128.
-pub(crate) fn byte_code(byte: u8) -> u8 {
-    if byte < b' ' { byte } else { byte + SHIFT }
+/// The code of a byte below 252, where `space` is that of the space.
+#[inline]
+pub(crate) fn byte_code(byte: u8, space: u8) -> u8 {
+    if byte < space { byte } else { byte + SHIFT }
 }
 
 /// Appends the code of a byte that is no space.
-fn push_byte(byte: u8, out: &mut Vec<u8>) {
+pub(crate) fn push_byte(byte: u8, out: &mut Vec<u8>) {
     match byte {
         HIGH_BYTES.. => out.extend_from_slice(&[HIGH_LEAD, byte]),
-        _ => out.push(byte_code(byte)),
+        _ => out.push(byte_code(byte, BYTE_SPACE)),
     }
 }
 
-/// Appends the code of a weight of an eight-bit collation.
-pub(crate) fn push_eight_bit(weight: u16, out: &mut Vec<u8>) {
+/// Appends the code of a weight of an eight-bit collation in which the space weighs `space`.
+pub(crate) fn push_eight_bit(weight: u16, space: u8, out: &mut Vec<u8>) {
     match u8::try_from(weight) {
-        Ok(byte @ 0..HIGH_BYTES) => out.push(byte_code(byte)),
+        Ok(byte @ 0..HIGH_BYTES) => out.push(byte_code(byte, space)),
         _ => {
             out.push(HIGH_LEAD);
             out.extend_from_slice(&weight.to_be_bytes());
@@ -86,9 +91,15 @@ pub(crate) fn push_eight_bit(weight: u16, out: &mut Vec<u8>) {
 pub(crate) fn push_code_point(weight: u16, out: &mut Vec<u8>) {
     let tail = |shift: u32| 0x80 | (weight >> shift & 0x3F) as u8;
     match weight {
-        0..0x80 => out.push(byte_code(weight as u8)),
-        0x80..0x800 => out.extend_from_slice(&[byte_code(0xC0 | (weight >> 6) as u8), tail(0)]),
-        _ => out.extend_from_slice(&[byte_code(0xE0 | (weight >> 12) as u8), tail(6), tail(0)]),
+        0..0x80 => out.push(byte_code(weight as u8, BYTE_SPACE)),
+        0x80..0x800 => {
+            out.extend_from_slice(&[byte_code(0xC0 | (weight >> 6) as u8, BYTE_SPACE), tail(0)])
+        }
+        _ => out.extend_from_slice(&[
+            byte_code(0xE0 | (weight >> 12) as u8, BYTE_SPACE),
+            tail(6),
+            tail(0),
+        ]),
     }
 }
 
@@ -242,33 +253,33 @@ impl Padded<'_> {
 
 /// Appends the first level of a text whose weights are of one table; spaces are for `padded`, or
 /// like any other character.
-fn push_weights<T: Codes>(text: &[u8], padded: &mut Padded<'_>, counts_spaces: bool) {
+fn push_weights<T: Codes>(table: T, text: &[u8], padded: &mut Padded<'_>, counts_spaces: bool) {
     let (mut rest, mut follows_lead) = (text, false);
+    let (space, space_code) = (table.ascii(b' '), table.space_code());
     while let Some((byte, tail)) = rest.split_first() {
-        if *byte < 0x80 {
+        if table.is_plain(*byte) {
             rest = tail;
             if *byte == b' ' && !counts_spaces {
                 padded.waiting += 1;
-            } else if let Some(code) = T::ascii_code(*byte) {
-                padded.flush(code > T::SPACE);
+            } else if let Some(code) = table.ascii_code(*byte) {
+                padded.flush(code > space_code);
                 padded.out.push(code);
             }
             continue;
         }
-        let (code, size) = first_char(rest).expect("the text is not empty");
+        let (weights, size) = table.first(rest);
         rest = &rest[size..];
-        for weight in T::weights(code).iter() {
-            let space = T::ascii(b' ');
+        for weight in weights.iter() {
             if weight == 0 && T::ZERO_IS_IGNORED {
                 continue;
             }
             if weight == space && counts_spaces && !follows_lead {
-                padded.out.push(T::SPACE);
+                padded.out.push(space_code);
             } else if weight == space && !follows_lead {
                 padded.waiting += 1;
             } else {
                 padded.flush(weight > space);
-                T::push_code(weight, &mut follows_lead, padded.out);
+                table.push_code(weight, &mut follows_lead, padded.out);
             }
         }
     }
@@ -299,26 +310,27 @@ impl Task for SortKey<'_> {
         padded.finish();
     }
 
-    fn padded<T: Codes>(self) {
+    fn padded<T: Codes>(self, table: T) {
         self.out.reserve(self.text.len() + 1);
-        let mut padded = Padded { space: T::SPACE, waiting: 0, out: self.out };
-        push_weights::<T>(self.text, &mut padded, false);
+        let mut padded = Padded { space: table.space_code(), waiting: 0, out: self.out };
+        push_weights(table, self.text, &mut padded, false);
         padded.finish();
     }
 
-    fn levels(self, levels: usize) {
+    fn levels<L: Levels>(self, tables: L, levels: usize) {
         self.out.reserve((self.text.len() + 1) * levels);
-        let space = <Uca0900<1> as Codes>::SPACE;
+        let space = tables.first().space_code();
         let mut first = Padded { space, waiting: 0, out: self.out };
-        push_weights::<Uca0900<1>>(self.text, &mut first, true);
+        push_weights(tables.first(), self.text, &mut first, true);
         if levels > 1 {
             self.out.push(0);
-            each_weight::<Uca0900<2>>(self.text, |weight| push_second(weight, self.out));
+            each_weight(tables.second(), self.text, |weight| push_second(weight, self.out));
         }
         if levels > 2 {
             self.out.push(0);
-            // There are 31 tertiary weights.
-            each_weight::<Uca0900<3>>(self.text, |weight| self.out.push(weight as u8));
+            // Tertiary weights are bytes: there are 31, a few more that languages add, and three
+            // times so many where capitals are first.
+            each_weight(tables.third(), self.text, |weight| self.out.push(weight as u8));
         }
     }
 }
@@ -338,15 +350,17 @@ impl Task for PrefixKey<'_> {
         push_bytes(self.prefix, &mut Padded { space: BYTE_SPACE, waiting: 0, out: self.out });
     }
 
-    fn padded<T: Codes>(self) {
-        let mut padded = Padded { space: T::SPACE, waiting: 0, out: self.out };
-        push_weights::<T>(self.prefix, &mut padded, false);
+    fn padded<T: Codes>(self, table: T) {
+        let settled = &self.prefix[..table.settled(self.prefix)];
+        let mut padded = Padded { space: table.space_code(), waiting: 0, out: self.out };
+        push_weights(table, settled, &mut padded, false);
     }
 
-    fn levels(self, _levels: usize) {
-        let space = <Uca0900<1> as Codes>::SPACE;
-        let mut first = Padded { space, waiting: 0, out: self.out };
-        push_weights::<Uca0900<1>>(self.prefix, &mut first, true);
+    fn levels<L: Levels>(self, tables: L, _levels: usize) {
+        let table = tables.first();
+        let settled = &self.prefix[..table.settled(self.prefix)];
+        let mut first = Padded { space: table.space_code(), waiting: 0, out: self.out };
+        push_weights(table, settled, &mut first, true);
     }
 }
 

@@ -101,15 +101,16 @@ const fn ascii_0900(level: usize) -> [u16; 128] {
 static ASCII_0900: [[u16; 128]; 3] = [ascii_0900(1), ascii_0900(2), ascii_0900(3)];
 
 /// UCA 9.0.0 at one of its levels, 1 to 3.
+#[derive(Clone, Copy)]
 pub(crate) struct Uca0900<const LEVEL: usize>;
 
 impl<const LEVEL: usize> Table for Uca0900<LEVEL> {
     #[inline]
-    fn ascii(byte: u8) -> u16 {
+    fn ascii(self, byte: u8) -> u16 {
         ASCII_0900[LEVEL - 1][usize::from(byte)]
     }
 
-    fn weights(code: u32) -> CharWeights {
+    fn weights(self, code: u32) -> CharWeights {
         let mut weights = CharWeights::default();
         if code >= DIRECTORY_END {
             let ignorable = matches!(code, 0xE0001 | 0xE0020..=0xE007F | 0xE0100..=0xE01EF);
@@ -140,14 +141,17 @@ impl<const LEVEL: usize> Table for Uca0900<LEVEL> {
 static CODES_0900: UcaCodes = UcaCodes::new(&ascii_0900(1));
 
 impl Codes for Uca0900<1> {
-    const SPACE: u8 = UcaCodes::new(&ascii_0900(1)).space();
+    fn space_code(self) -> u8 {
+        const SPACE: u8 = UcaCodes::new(&ascii_0900(1)).space();
+        SPACE
+    }
 
     #[inline]
-    fn ascii_code(byte: u8) -> Option<u8> {
+    fn ascii_code(self, byte: u8) -> Option<u8> {
         CODES_0900.ascii_code(byte)
     }
 
-    fn push_code(weight: u16, follows_lead: &mut bool, out: &mut Vec<u8>) {
+    fn push_code(self, weight: u16, follows_lead: &mut bool, out: &mut Vec<u8>) {
         CODES_0900.push(weight, follows_lead, out);
     }
 }
@@ -243,15 +247,16 @@ const UCA_0520: OneLevel = OneLevel::new(include_bytes!("tables/uca0520.bin"));
 static ASCII_0520: [u16; 128] = UCA_0520.ascii();
 
 /// UCA 5.2.0.
+#[derive(Clone, Copy)]
 pub(crate) struct Uca0520;
 
 impl Table for Uca0520 {
     #[inline]
-    fn ascii(byte: u8) -> u16 {
+    fn ascii(self, byte: u8) -> u16 {
         ASCII_0520[usize::from(byte)]
     }
 
-    fn weights(code: u32) -> CharWeights {
+    fn weights(self, code: u32) -> CharWeights {
         let mut weights = CharWeights::default();
         let ignorable = matches!(code, 0xE0001 | 0xE0020..=0xE007F | 0xE0100..=0xE01EF);
         let known = code < DIRECTORY_END && UCA_0520.push(code, &mut weights);
@@ -270,14 +275,17 @@ impl Table for Uca0520 {
 static CODES_0520: UcaCodes = UcaCodes::new(&UCA_0520.ascii());
 
 impl Codes for Uca0520 {
-    const SPACE: u8 = UcaCodes::new(&UCA_0520.ascii()).space();
+    fn space_code(self) -> u8 {
+        const SPACE: u8 = UcaCodes::new(&UCA_0520.ascii()).space();
+        SPACE
+    }
 
     #[inline]
-    fn ascii_code(byte: u8) -> Option<u8> {
+    fn ascii_code(self, byte: u8) -> Option<u8> {
         CODES_0520.ascii_code(byte)
     }
 
-    fn push_code(weight: u16, follows_lead: &mut bool, out: &mut Vec<u8>) {
+    fn push_code(self, weight: u16, follows_lead: &mut bool, out: &mut Vec<u8>) {
         CODES_0520.push(weight, follows_lead, out);
     }
 }
@@ -286,15 +294,16 @@ const UCA_0400: OneLevel = OneLevel::new(include_bytes!("tables/uca0400.bin"));
 static ASCII_0400: [u16; 128] = UCA_0400.ascii();
 
 /// UCA 4.0.0, for the first plane; all other characters are one.
+#[derive(Clone, Copy)]
 pub(crate) struct Uca0400;
 
 impl Table for Uca0400 {
     #[inline]
-    fn ascii(byte: u8) -> u16 {
+    fn ascii(self, byte: u8) -> u16 {
         ASCII_0400[usize::from(byte)]
     }
 
-    fn weights(code: u32) -> CharWeights {
+    fn weights(self, code: u32) -> CharWeights {
         let mut weights = CharWeights::default();
         if (0x1_0000..INVALID).contains(&code) {
             weights.push(0xFFFD);
@@ -323,14 +332,17 @@ impl Table for Uca0400 {
 static CODES_0400: UcaCodes = UcaCodes::new(&UCA_0400.ascii());
 
 impl Codes for Uca0400 {
-    const SPACE: u8 = UcaCodes::new(&UCA_0400.ascii()).space();
+    fn space_code(self) -> u8 {
+        const SPACE: u8 = UcaCodes::new(&UCA_0400.ascii()).space();
+        SPACE
+    }
 
     #[inline]
-    fn ascii_code(byte: u8) -> Option<u8> {
+    fn ascii_code(self, byte: u8) -> Option<u8> {
         CODES_0400.ascii_code(byte)
     }
 
-    fn push_code(weight: u16, follows_lead: &mut bool, out: &mut Vec<u8>) {
+    fn push_code(self, weight: u16, follows_lead: &mut bool, out: &mut Vec<u8>) {
         CODES_0400.push(weight, follows_lead, out);
     }
 }

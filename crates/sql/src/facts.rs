@@ -269,7 +269,9 @@ impl Session {
     /// The collation a client named in its handshake.
     pub(crate) fn set_client_collation(&mut self, number: u16) {
         let collation = CollationId(number);
-        let known = if collation.get().is_some() { collation } else { CollationId::DEFAULT };
+        // No statement can be read in a set that ASCII is not a part of.
+        let spoken = collation.get().is_some_and(|known| known.charset.can_be_of_client());
+        let known = if spoken { collation } else { CollationId::DEFAULT };
         self.variables.set_client_collation(known);
         self.variables.take_changes();
     }

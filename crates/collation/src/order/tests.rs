@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::pattern::like;
-use crate::registry::COLLATIONS;
+use crate::registry::{COLLATIONS, Collation};
 use crate::sort_key::{prefix_key, sort_key};
 
 const AI_CI: u16 = 255;
@@ -85,6 +85,32 @@ fn known_orders() {
         (49, "a", "A", Greater),
         (47, "€", "À", Less),
         (11, "a", "A", Equal),
+        (7, "б", "ц", Less),
+        (74, "б", "ц", Less),
+        (74, "ю", "б", Less),
+        (51, "ж", "Ж", Equal),
+        (52, "ж", "Ж", Greater),
+        (31, "ä", "ae", Equal),
+        (5, "ä", "a", Equal),
+        (15, "å", "z", Greater),
+        (94, "ñ", "n", Greater),
+        (30, "ı", "i", Less),
+        (41, "a ", "a", Equal),
+        (41, "a\t", "a", Less),
+        (10, "ä", "Ä", Equal),
+        (28, "啊", "八", Less),
+        (28, "a", "A", Equal),
+        (13, "ｱ", "亜", Greater),
+        (13, "ａ", "Ａ", Greater),
+        (13, "a", "A", Equal),
+        (88, "a", "A", Greater),
+        (248, "ж", "Ж", Equal),
+        (248, "é", "É", Equal),
+        (249, "é", "É", Greater),
+        (250, "é", "e", Equal),
+        (223, "ß", "s", Greater),
+        (76, "É", "é", Equal),
+        (76, "é", "e", Greater),
         (63, "a", "a ", Less),
     ];
     for (id, a, b, expected) in cases {
@@ -117,6 +143,14 @@ fn weights_are_mysqls() {
     }
     assert_eq!(weight_string(CollationId(8), "aÅ".as_bytes()), b"A[");
     assert_eq!(weight_string(CollationId(11), b"a b"), b"A B");
+}
+
+/// One collation of each order: those of UCA 4.0.0 that differ in the character set alone are left out.
+fn orders() -> impl Iterator<Item = &'static Collation> {
+    COLLATIONS.iter().filter(|collation| {
+        let name = collation.name;
+        !name.starts_with("ucs2_") && !name.starts_with("utf16") && !name.starts_with("utf32")
+    })
 }
 
 /// Texts near each other, with everything that is treated specially.
@@ -153,7 +187,7 @@ fn texts() -> Vec<Vec<u8>> {
 #[test]
 fn keys_and_hashes_agree_with_compare() {
     let texts = texts();
-    for collation in &COLLATIONS {
+    for (number, collation) in orders().enumerate() {
         let id = collation.id;
         let keys: Vec<(Vec<u8>, u64)> = texts
             .iter()
@@ -163,9 +197,9 @@ fn keys_and_hashes_agree_with_compare() {
                 (key, hash(id, text))
             })
             .collect();
-        for (a, key_a) in texts.iter().zip(&keys) {
-            // Every third is enough to meet all pairs of kinds.
-            for (b, key_b) in texts.iter().zip(&keys).step_by(3) {
+        for (a, key_a) in texts.iter().zip(&keys).skip(number % 5).step_by(5) {
+            // Every fifth is enough to meet all pairs of kinds.
+            for (b, key_b) in texts.iter().zip(&keys).skip(number % 5).step_by(5) {
                 let order = compare(id, a, b);
                 assert_eq!(key_a.0.cmp(&key_b.0), order, "{a:?} {b:?} under {}", collation.name);
                 assert_eq!(order.is_eq(), equal(id, a, b));
@@ -178,7 +212,7 @@ fn keys_and_hashes_agree_with_compare() {
 #[test]
 fn bytes_decide_where_it_is_said() {
     let texts = texts();
-    for collation in &COLLATIONS {
+    for collation in orders().filter(|collation| pad_of_bytes(collation.id).is_some()) {
         let id = collation.id;
         let same = |a: &[u8], b: &[u8]| match pad_of_bytes(id) {
             Some(Pad::None) => Some(a == b),
@@ -235,7 +269,10 @@ fn keys_are_about_as_long_as_texts() {
 
 #[test]
 fn keys_of_all_characters_are_in_the_order_of_compare() {
-    for id in [AI_CI, AS_CS, UNICODE_CI, UNICODE_520_CI, GENERAL_CI, SWEDISH_CI, BIN, 49] {
+    for id in [AI_CI, AS_CS, UNICODE_CI, UNICODE_520_CI, GENERAL_CI, SWEDISH_CI, BIN, 49, 76, 223]
+        .into_iter()
+        .chain([1, 10, 12, 13, 28, 41, 87, 91, 235, 241, 248, 249, 250, 289, 290, 300, 307])
+    {
         let id = CollationId(id);
         let text = |char: char| format!("{char}~").into_bytes();
         let mut previous = (text('a'), Vec::new());
@@ -259,9 +296,9 @@ fn keys_of_all_characters_are_in_the_order_of_compare() {
 fn texts_that_are_like_a_prefix_have_keys_that_begin_with_its_own() {
     let texts = texts();
     let mut found = 0;
-    for collation in COLLATIONS {
+    for (number, collation) in orders().enumerate() {
         let id = collation.id;
-        for prefix in &texts {
+        for prefix in texts.iter().skip(number % 31).step_by(31) {
             let mut begins = Vec::new();
             prefix_key(id, prefix, &mut begins);
             let pattern = [prefix, &b"%"[..]].concat();

@@ -190,10 +190,7 @@ fn charset(name: &str, value: &Datum) -> Result<Charset, SqlError> {
             Charset::by_name(said).ok_or_else(|| error::unknown_charset(said))?
         }
     };
-    // Statements in these could not be told apart from ASCII.
-    let wide =
-        matches!(charset, Charset::Ucs2 | Charset::Utf16 | Charset::Utf16le | Charset::Utf32);
-    match wide && name == "character_set_client" {
+    match !charset.can_be_of_client() && name == "character_set_client" {
         true => Err(wrong_value(name, charset.name())),
         false => Ok(charset),
     }
