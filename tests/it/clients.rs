@@ -164,6 +164,17 @@ fn load_data_local_reads_the_clients_file() {
         path.display()
     ));
     assert_eq!(succeed(client), "5000\t12502500\tname, 1\n");
+    // Bytes of a character are no ends of fields: 0x5C is in the code of `表`, 0x7C in that of `楯`.
+    std::fs::write(&path, b"1|\x95\x5C|x\n2|\x8F\x63|\x83\x5C\n3|\x8F\x7C|y\n").unwrap();
+    let mut client = server.client("mysql");
+    client.args(["--local-infile=1", "--batch", "--skip-column-names", "-e"]);
+    client.arg(format!(
+        "CREATE TABLE d.s (id INT PRIMARY KEY, a VARCHAR(9) CHARACTER SET sjis, b VARCHAR(9));
+         LOAD DATA LOCAL INFILE '{}' INTO TABLE d.s CHARACTER SET sjis FIELDS TERMINATED BY '|';
+         SELECT id, HEX(a), HEX(b) FROM d.s ORDER BY id",
+        path.display()
+    ));
+    assert_eq!(succeed(client), "1\t955C\t78\n2\t8F63\tE382BD\n3\t8F7C\t79\n");
     let _ = std::fs::remove_file(path);
     // A client that did not offer it is asked for no file.
     let mut session = server.session().expect("it serves");

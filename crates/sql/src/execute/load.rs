@@ -9,6 +9,7 @@
 //! Files of the server: refused, as a server that reads files for clients reads too many.
 
 use client::{ClientOperation, OperationAnswer};
+use collation::Charset;
 use model::{ErrorCode, Value};
 use mysql_wire::answer;
 use mysql_wire::constants::capability;
@@ -18,6 +19,7 @@ use sqltype::{Datum, SqlType};
 use wire::{Effect, LockMode, Projection, WaitPolicy};
 
 use crate::access::{ReadMode, Reader};
+use crate::catalog::option;
 use crate::execute::generate::{generate, take};
 use crate::execute::insert::{BATCH, column_at};
 use crate::execute::reference;
@@ -52,18 +54,8 @@ pub(crate) async fn load_data(
     load: &ast::LoadData,
     out: &mut ResultWriter,
 ) -> Result<Outcome, SqlError> {
-    if load.xml {
-        return Err(SqlError::not_supported("LOAD XML"));
-    }
-    if !load.local {
-        let text = "The server reads no files: use LOAD DATA LOCAL";
-        return Err(SqlError::new(1290, "HY000", text));
-    }
-    let switch = variables::registry::find("local_infile").expect("it is in the table");
-    let is_off = variables::shown_text(session, switch, true).as_deref() == Some("OFF");
-    if is_off || !out.has(capability::LOCAL_FILES) {
-        return Err(SqlError::of::<3948>(&[]));
-    }
+    check_allowed(session, load, out)?;
+    let charset = charset_of(session, load)?;
     let mut planner = Planner::new(session, &[]);
     let definition = planner.insertable(&load.table, "LOAD")?;
     let maker = RowMaker::new(&mut planner, &definition, true)?;
@@ -93,6 +85,8 @@ pub(crate) async fn load_data(
         targets,
         assignments,
         replace: load.duplicates == Some(LoadDuplicates::Replace),
+        charset,
+        undecoded: Vec::new(),
         batch: Vec::new(),
         counts: Counts::default(),
         ids: StoredIds::default(),
@@ -129,6 +123,36 @@ fn is_replaced(answer: &OperationAnswer) -> bool {
     matches!(answer, OperationAnswer::Written(Effect::Changed))
 }
 
+/// Whether the client offers files and the server takes them.
+fn check_allowed(
+    session: &Session,
+    load: &ast::LoadData,
+    out: &ResultWriter,
+) -> Result<(), SqlError> {
+    if load.xml {
+        return Err(SqlError::not_supported("LOAD XML"));
+    }
+    if !load.local {
+        let text = "The server reads no files: use LOAD DATA LOCAL";
+        return Err(SqlError::new(1290, "HY000", text));
+    }
+    let switch = variables::registry::find("local_infile").expect("it is in the table");
+    let is_off = variables::shown_text(session, switch, true).as_deref() == Some("OFF");
+    if is_off || !out.has(capability::LOCAL_FILES) {
+        return Err(SqlError::of::<3948>(&[]));
+    }
+    Ok(())
+}
+
+/// The character set of the file: the one that is named, or that of the default database.
+fn charset_of(session: &Session, load: &ast::LoadData) -> Result<Charset, SqlError> {
+    let around = session.default_database_collation();
+    match &load.charset {
+        Some(named) => option::named_charset(named, around),
+        None => Ok(around.charset()),
+    }
+}
+
 /// Whether an error is about one row, which LOCAL leaves out.
 fn is_of_row(error: &SqlError) -> bool {
     error.code() == 1062 || reference::leaves_out(error)
@@ -161,6 +185,10 @@ struct Loader {
     targets: Vec<Target>,
     assignments: Vec<(usize, Formula)>,
     replace: bool,
+    /// The character set of the file.
+    charset: Charset,
+    /// The first bytes of a character whose others are not there yet.
+    undecoded: Vec<u8>,
     batch: Vec<Row>,
     counts: Counts,
     /// Those of the rows that are stored.
@@ -183,7 +211,10 @@ impl Loader {
         bytes: &[u8],
         last: bool,
     ) -> Result<(), SqlError> {
-        splitter.feed(bytes)?;
+        self.undecoded.extend_from_slice(bytes);
+        let (text, end) = collation::to_utf8_in_parts(self.charset, &self.undecoded, last);
+        splitter.feed(&text)?;
+        self.undecoded.drain(..end);
         while let Some(fields) = splitter.next(last)? {
             self.counts.records += 1;
             let bytes: usize = fields.iter().flatten().map(Vec::len).sum();
