@@ -184,6 +184,20 @@ def transactions(connection):
     other.close()
 
 
+def attributes(connection):
+    """Attributes of queries, and of the connection."""
+    cursor = connection.cursor()
+    cursor.add_attribute("trace", "00-4bf9")
+    cursor.execute("SELECT mysql_query_attribute_string('trace'), mysql_query_attribute_string('x')")
+    check("query attributes", cursor.fetchall(), [("00-4bf9", None)])
+    cursor.clear_attributes()
+    cursor.execute(
+        "SELECT ATTR_VALUE FROM performance_schema.session_account_connect_attrs "
+        "WHERE PROCESSLIST_ID = CONNECTION_ID() AND ATTR_NAME = '_connector_name'"
+    )
+    check("connection attributes", cursor.fetchall(), [("mysql-connector-python",)])
+
+
 def main():
     first = connect()
     cursor = first.cursor()
@@ -196,6 +210,7 @@ def main():
         # Written in C, its prepared statements take every integer for a signed one.
         pure = connect(database=DATABASE, socket=True, use_pure=True)
         types(pure, prepared=True)
+        attributes(pure)
         pure.close()
     transactions(connection)
     if DRIVER != "mysqlclient":

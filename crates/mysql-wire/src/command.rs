@@ -1,6 +1,6 @@
 //! What a client asks for.
 
-use crate::parameter::{Parameter, ParameterType, parse_parameters};
+use crate::parameter::{Attributes, ParameterType, parse_parameters};
 use crate::reader::{Malformed, Reader};
 
 /// The text of a query, with what the client attached to it.
@@ -9,7 +9,7 @@ pub struct QueryText {
     /// The statements.
     pub text: Vec<u8>,
     /// Attributes: names and values.
-    pub attributes: Vec<(Vec<u8>, Parameter)>,
+    pub attributes: Attributes,
 }
 
 /// A command.
@@ -80,6 +80,21 @@ pub enum Command {
 }
 
 impl Command {
+    /// COM_QUIT.
+    pub const QUIT: u8 = 1;
+    /// COM_CHANGE_USER.
+    pub const CHANGE_USER: u8 = 17;
+    /// COM_STMT_EXECUTE.
+    pub const EXECUTE: u8 = 23;
+    /// COM_STMT_CLOSE.
+    pub const CLOSE: u8 = 25;
+    /// COM_STMT_RESET.
+    pub const RESET: u8 = 26;
+    /// COM_STMT_FETCH.
+    pub const FETCH: u8 = 28;
+    /// COM_RESET_CONNECTION.
+    pub const RESET_CONNECTION: u8 = 31;
+
     /// Parses a payload. `query_attributes`: the client has that capability.
     pub fn parse(mut payload: Vec<u8>, query_attributes: bool) -> Result<Self, Malformed> {
         let mut reader = Reader(&payload);
@@ -92,7 +107,7 @@ impl Command {
                 payload.drain(..before);
                 Self::Query(QueryText { text: payload, attributes })
             }
-            1 => Self::Quit,
+            Self::QUIT => Self::Quit,
             2 => Self::InitDb(reader.0.to_vec()),
             4 => {
                 let table = reader.until_zero().to_vec();
@@ -104,9 +119,9 @@ impl Command {
             10 => Self::ProcessInfo,
             12 => Self::ProcessKill(reader.u32()?),
             14 => Self::Ping,
-            17 => Self::ChangeUser(reader.0.to_vec()),
+            Self::CHANGE_USER => Self::ChangeUser(reader.0.to_vec()),
             22 => Self::Prepare(reader.0.to_vec()),
-            23 => {
+            Self::EXECUTE => {
                 let (statement, flags, _iterations) = (reader.u32()?, reader.u8()?, reader.u32()?);
                 Self::Execute { statement, flags, payload: reader.0.to_vec() }
             }
@@ -114,12 +129,29 @@ impl Command {
                 let (statement, parameter) = (reader.u32()?, reader.u16()?);
                 Self::SendLongData { statement, parameter, data: reader.0.to_vec() }
             }
-            25 => Self::CloseStatement(reader.u32()?),
-            26 => Self::ResetStatement(reader.u32()?),
+            Self::CLOSE => Self::CloseStatement(reader.u32()?),
+            Self::RESET => Self::ResetStatement(reader.u32()?),
             27 => Self::SetOption(reader.u16()?),
-            28 => Self::Fetch { statement: reader.u32()?, rows: reader.u32()? },
-            31 => Self::ResetConnection,
+            Self::FETCH => Self::Fetch { statement: reader.u32()?, rows: reader.u32()? },
+            Self::RESET_CONNECTION => Self::ResetConnection,
             other => Self::Unknown(other),
+        })
+    }
+
+    /// The name it is counted under, as in `Com_stmt_close`; none if statements are counted.
+    pub fn counter(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::Ping | Self::Harmless(_) | Self::Statistics | Self::ChangeUser(_) => {
+                "admin_commands"
+            }
+            Self::InitDb(_) => "change_db",
+            Self::Prepare(_) => "stmt_prepare",
+            Self::Execute { .. } => "stmt_execute",
+            Self::SendLongData { .. } => "stmt_send_long_data",
+            Self::CloseStatement(_) => "stmt_close",
+            Self::ResetStatement(_) => "stmt_reset",
+            Self::Fetch { .. } => "stmt_fetch",
+            _ => return None,
         })
     }
 
@@ -150,10 +182,7 @@ impl Command {
 }
 
 /// What the client attached to the text of a query.
-fn attributes(
-    reader: &mut Reader<'_>,
-    has_attributes: bool,
-) -> Result<Vec<(Vec<u8>, Parameter)>, Malformed> {
+fn attributes(reader: &mut Reader<'_>, has_attributes: bool) -> Result<Attributes, Malformed> {
     if !has_attributes {
         return Ok(Vec::new());
     }

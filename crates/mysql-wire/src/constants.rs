@@ -74,12 +74,24 @@ pub mod status {
     pub const AUTOCOMMIT: u16 = 2;
     /// Another result follows.
     pub const MORE_RESULTS: u16 = 8;
+    /// The rows are to be fetched: a cursor is open.
+    pub const CURSOR_EXISTS: u16 = 64;
+    /// There are no more rows to be fetched: the cursor is closed.
+    pub const LAST_ROW_SENT: u16 = 128;
     /// `\` is an ordinary character.
     pub const NO_BACKSLASH_ESCAPES: u16 = 512;
     /// In a read-only transaction.
     pub const IN_TRANS_READONLY: u16 = 8192;
     /// The OK packet has session state.
     pub const SESSION_STATE_CHANGED: u16 = 1 << 14;
+}
+
+/// How COM_STMT_EXECUTE wants its rows.
+pub mod cursor {
+    /// To be fetched by COM_STMT_FETCH.
+    pub const READ_ONLY: u8 = 1;
+    /// Query attributes follow the parameters.
+    pub const PARAMETER_COUNT_AVAILABLE: u8 = 8;
 }
 
 /// Column types.
@@ -113,7 +125,7 @@ pub mod column {
     pub const GEOMETRY: u8 = 255;
 }
 
-/// Flags of a column.
+/// Flags of a column. That it is a number is for clients to know.
 pub mod flag {
     #![allow(missing_docs, reason = "the names are MySQL's")]
     pub const NOT_NULL: u16 = 1;
@@ -130,5 +142,5 @@ pub mod flag {
     pub const SET: u16 = 2048;
     pub const NO_DEFAULT: u16 = 4096;
     pub const ON_UPDATE_NOW: u16 = 8192;
-    pub const NUM: u16 = 32768;
+    pub const PART_KEY: u16 = 16384;
 }

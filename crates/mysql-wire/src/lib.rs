@@ -27,7 +27,7 @@ mod reader;
 pub use command::{Command, QueryText};
 pub use handshake::{Greeting, Response};
 pub use packet::{Channel, PacketError};
-pub use parameter::{Parameter, ParameterType, parse_execute};
+pub use parameter::{Attributes, Parameter, ParameterType, parse_execute};
 pub use reader::Malformed;
 
 #[cfg(test)]

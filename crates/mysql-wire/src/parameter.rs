@@ -1,6 +1,6 @@
 //! Parameters of prepared statements, in the binary protocol.
 
-use crate::constants::column;
+use crate::constants::{column, cursor};
 use crate::reader::{Malformed, Reader};
 
 /// A parameter's value.
@@ -68,8 +68,12 @@ pub struct ParameterType {
 /// Most parameters of a statement.
 const PARAMETERS_MAX: usize = 65_535;
 
-/// Parses the parameters of COM_STMT_EXECUTE. `types` are those of the last execution, renewed when
-/// the client sends new ones; `long_data` is what came in pieces before, by parameter.
+/// Names and values that a client has attached to a statement.
+pub type Attributes = Vec<(Vec<u8>, Parameter)>;
+
+/// Parses the parameters of COM_STMT_EXECUTE, and the query attributes behind them. `types` are
+/// those of the last execution, renewed when the client sends new ones; `long_data` is what came in
+/// pieces before, by parameter.
 pub fn parse_execute(
     payload: &[u8],
     count: usize,
@@ -77,25 +81,26 @@ pub fn parse_execute(
     types: &mut Vec<ParameterType>,
     long_data: &[Option<Vec<u8>>],
     query_attributes: bool,
-) -> Result<Vec<Parameter>, Malformed> {
-    // PARAMETER_COUNT_AVAILABLE: query attributes follow the parameters. A client with that
-    // capability sends number and names also without the flag, if the statement has parameters.
-    const COUNT_AVAILABLE: u8 = 8;
+) -> Result<(Vec<Parameter>, Attributes), Malformed> {
+    // A client with that capability sends number and names also without the flag, if the statement
+    // has parameters.
+    let counted = flags & cursor::PARAMETER_COUNT_AVAILABLE != 0;
     let mut reader = Reader(payload);
-    let named = query_attributes && (count > 0 || flags & COUNT_AVAILABLE != 0);
+    let named = query_attributes && (count > 0 || counted);
     let mut all = count;
     if named {
         all = usize::try_from(reader.lenenc()?).map_err(|_| Malformed)?;
     }
     if all == 0 {
-        return Ok(Vec::new());
+        return Ok(Default::default());
     }
     let mut parameters = parse_parameters(&mut reader, all, types, named, long_data)?;
     if parameters.len() < count {
         return Err(Malformed);
     }
-    parameters.truncate(count);
-    Ok(parameters)
+    let values = parameters.split_off(count);
+    let names = types.iter().skip(count).map(|kind| kind.name.clone());
+    Ok((parameters, names.zip(values).collect()))
 }
 
 /// NULL bits, types if they are new, values.

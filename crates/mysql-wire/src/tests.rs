@@ -281,7 +281,7 @@ fn parameters_of_an_execution() {
     payload.extend_from_slice(&[7, 0xE8, 0x07, 5, 6, 7, 8, 9]);
     payload.extend_from_slice(&[8, 1, 1, 0, 0, 0, 2, 3, 4]);
     payload.extend_from_slice(&1.5f64.to_le_bytes());
-    let parsed = parse_execute(&payload, 6, 0, &mut types, &[], false).unwrap();
+    let (parsed, _) = parse_execute(&payload, 6, 0, &mut types, &[], false).unwrap();
     assert_eq!(parsed[0], Parameter::Int(-5));
     assert_eq!(parsed[1], Parameter::Null);
     assert_eq!(parsed[2], Parameter::UInt(200));
@@ -297,7 +297,7 @@ fn parameters_of_an_execution() {
     let mut again = vec![0b0011_1100, 0];
     again.extend_from_slice(&9i64.to_le_bytes());
     let long = [None, Some(b"pieces".to_vec())];
-    let parsed = parse_execute(&again, 6, 0, &mut types, &long, false).unwrap();
+    let (parsed, _) = parse_execute(&again, 6, 0, &mut types, &long, false).unwrap();
     assert_eq!(parsed[..2], [Parameter::Int(9), Parameter::Bytes(b"pieces".to_vec())]);
     assert_eq!(parse_execute(&[0, 0], 6, 0, &mut Vec::new(), &[], false), Err(Malformed));
 }
@@ -309,11 +309,11 @@ fn a_client_with_query_attributes_sends_number_and_names_of_parameters() {
         let mut payload = vec![1, 0, 1, column::TINY, 0, 0, 7];
         let mut types = Vec::new();
         let parsed = parse_execute(&payload, 1, flags, &mut types, &[], true);
-        assert_eq!(parsed, Ok(vec![Parameter::Int(7)]));
+        assert_eq!(parsed, Ok((vec![Parameter::Int(7)], vec![])));
         payload = vec![2, 0, 1, column::TINY, 0, 0, column::TINY, 0, 1, b'n', 7, 8];
         let parsed = parse_execute(&payload, 1, flags, &mut types, &[], true);
-        assert_eq!(parsed, Ok(vec![Parameter::Int(7)]), "the attribute is left out");
-        assert_eq!(types[1].name, b"n");
+        let attribute = (b"n".to_vec(), Parameter::Int(8));
+        assert_eq!(parsed, Ok((vec![Parameter::Int(7)], vec![attribute])));
     }
 }
 
@@ -323,18 +323,18 @@ fn an_execution_without_the_flag_for_query_attributes_is_understood() {
     // Without parameters nothing follows, or the number zero.
     for (payload, flags) in [(&[][..], 0), (&[0][..], 8), (&[0][..], 0)] {
         let parsed = parse_execute(payload, 0, flags, &mut types, &[], true);
-        assert_eq!(parsed, Ok(vec![]), "{payload:?}");
+        assert_eq!(parsed, Ok(Default::default()), "{payload:?}");
     }
     // With parameters, their number and names are there whether the flag is or not; the types may
     // be those of an earlier execution.
     let first = [2, 0, 1, column::TINY, 0, 0, column::TINY, 0, 0, 7, 8];
     let parsed = parse_execute(&first, 2, 0, &mut types, &[], true);
-    assert_eq!(parsed, Ok(vec![Parameter::Int(7), Parameter::Int(8)]));
+    assert_eq!(parsed, Ok((vec![Parameter::Int(7), Parameter::Int(8)], vec![])));
     let parsed = parse_execute(&[2, 0b10, 0, 9], 2, 0, &mut types, &[], true);
-    assert_eq!(parsed, Ok(vec![Parameter::Int(9), Parameter::Null]));
+    assert_eq!(parsed, Ok((vec![Parameter::Int(9), Parameter::Null], vec![])));
     // The flag means nothing from a client that has no query attributes.
     let parsed = parse_execute(&[0b10, 0, 9], 2, 8, &mut types, &[], false);
-    assert_eq!(parsed, Ok(vec![Parameter::Int(9), Parameter::Null]));
+    assert_eq!(parsed, Ok((vec![Parameter::Int(9), Parameter::Null], vec![])));
     assert_eq!(parse_execute(&[1, 0, 0, 9], 2, 0, &mut types, &[], true), Err(Malformed));
 }
 

@@ -119,6 +119,8 @@ pub struct EvalContext {
     pub row_count: i64,
     /// FOUND_ROWS().
     pub found_rows: u64,
+    /// What the client attached to its command: names with texts or NULL.
+    pub query_attributes: Option<Rc<[(String, Datum)]>>,
     /// What was met on the way.
     pub warnings: Warnings,
     /// Values that do not fit are errors: a strict SQL mode, and the statement writes.
@@ -228,6 +230,7 @@ impl EvalContext {
             last_insert_id_set: false,
             row_count: -1,
             found_rows: 0,
+            query_attributes: None,
             warnings: Warnings::default(),
             strict: false,
             ignore: false,

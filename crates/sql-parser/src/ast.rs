@@ -248,6 +248,8 @@ pub enum Statement {
     Shutdown,
     /// RESTART.
     Restart,
+    /// Nothing but comments.
+    Empty,
     /// A statement the grammar knows and the tree does not model: answer with error 1235.
     Unsupported {
         /// The statement's name, upper case, as it stands in an error: `XA`, `INSTALL PLUGIN`.

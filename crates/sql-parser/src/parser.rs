@@ -216,14 +216,29 @@ impl<'a> Parser<'a> {
     }
 
     fn whole_statement(&mut self) -> Result<Statement> {
-        if self.at(Kind::End) {
-            return Err(ParseError::empty());
+        if let Some(nothing) = self.nothing() {
+            return nothing;
         }
         let statement = self.statement()?;
         match self.token.kind {
             Kind::End | Kind::Semicolon => Ok(statement),
             _ => Err(self.error()),
         }
+    }
+
+    /// What a text without a statement is, if this is one: comments are a statement that does
+    /// nothing, white space and semicolons are an error.
+    fn nothing(&self) -> Option<Result<Statement>> {
+        if !self.at(Kind::End) && !self.at(Kind::Semicolon) {
+            return None;
+        }
+        let is_blank = |byte: &u8| *byte == b';' || is_space(*byte);
+        let text = &self.sql[self.consumed..];
+        let written = text.iter().rposition(|byte| !is_blank(byte)).map_or(0, |last| last + 1);
+        if (self.token.start as usize) < self.consumed + written {
+            return None;
+        }
+        Some(if written == 0 { Err(ParseError::empty()) } else { Ok(Statement::Empty) })
     }
 
     // Limits.

@@ -42,7 +42,10 @@ pub(crate) async fn run(
             let note = "LOCK TABLES has no effect: use transactions and locking reads";
             session.note(SqlError::new(1235, "42000", note));
         }
-        Statement::UnlockTables | Statement::LockInstance | Statement::UnlockInstance => {}
+        Statement::UnlockTables
+        | Statement::LockInstance
+        | Statement::UnlockInstance
+        | Statement::Empty => {}
         Statement::Flush(flush) => forget(session, &flush.what),
         Statement::ReloadTls(keeps_nothing) => encryption::reload(session, *keeps_nothing)?,
         Statement::TableMaintenance(statement) => {

@@ -249,6 +249,14 @@ impl TableDefinition {
         self.keys.first().filter(|key| key.kind == KeyKind::Primary)
     }
 
+    /// The primary key, or the unique key without NULLs that stands in for it.
+    pub(crate) fn identifying_key(&self) -> Option<&KeyDefinition> {
+        let never_null = |part: &KeyPart| !self.columns[part.declared].nullable;
+        let stands_in =
+            |key: &&KeyDefinition| key.is_unique() && key.columns.iter().all(never_null);
+        self.primary_key().or_else(|| self.keys.iter().find(stands_in))
+    }
+
     /// The values of the kernel's primary key in a row of all columns.
     pub(crate) fn key_of(&self, row: &[Value]) -> Vec<Value> {
         self.table.primary_key.iter().map(|column| row[usize::from(column.0)].clone()).collect()

@@ -11,6 +11,7 @@
 //! # Not here
 //! Statements (`dispatch`), bytes of packets (`mysql-wire`).
 
+mod cursor;
 mod login;
 mod statements;
 
@@ -108,6 +109,7 @@ pub(crate) async fn serve(link: Link, kernel: Kernel, shared: Rc<Shared>, greeti
         session: Session::new(kernel, shared, &greeting),
         wire,
         statements: Statements::default(),
+        resumed: None,
     };
     let end = match login::log_in(&mut connection, &greeting).await {
         Ok(()) => {
@@ -185,6 +187,12 @@ impl Wire {
         self.link.with_output(|out| channel.write(out, body));
     }
 
+    /// Packets that have been written already, with the numbers that are next now.
+    fn write_again(&self, packets: &[u8]) {
+        let mut channel = self.channel.borrow_mut();
+        self.link.with_output(|out| channel.write_again(out, packets));
+    }
+
     fn error(&self, error: &SqlError) {
         let capabilities = self.capabilities;
         self.write(|out| {
@@ -206,6 +214,9 @@ struct Connection {
     session: Session,
     wire: Wire,
     statements: Statements,
+    /// A command has begun already, while the statement of a cursor was under way; with its
+    /// payload, if all of it has come in.
+    resumed: Option<Option<Vec<u8>>>,
 }
 
 impl Connection {
@@ -213,15 +224,21 @@ impl Connection {
     async fn converse(&mut self, greeting: &Greeting) -> End {
         loop {
             let limit = self.session.variables.max_allowed_packet as usize;
-            self.wire.begin_command(limit);
+            let resumed = self.resumed.take();
+            if resumed.is_none() {
+                self.wire.begin_command(limit);
+            }
             self.session.idle();
             let patience = Duration::from_secs(self.session.idle_timeout());
-            let payload = match self.next_command(patience).await {
-                Ok(payload) => payload,
-                Err(end) => {
-                    self.session.shared.ledger.lock().counters.aborted_clients += 1;
-                    return end;
-                }
+            let payload = match resumed.flatten() {
+                Some(payload) => payload,
+                None => match self.next_command(patience).await {
+                    Ok(payload) => payload,
+                    Err(end) => {
+                        self.session.shared.ledger.lock().counters.aborted_clients += 1;
+                        return end;
+                    }
+                },
             };
             let query_attributes = self.wire.has(capability::QUERY_ATTRIBUTES);
             if payload.len() > LARGE_PAYLOAD {
@@ -238,6 +255,9 @@ impl Connection {
             }
             let bytes = (size, self.wire.link.take_sent());
             self.session.busy(command.name(), bytes, &greeting.clock_base);
+            if let Some(counter) = command.counter() {
+                self.session.count_command(counter);
+            }
             // What was to be interrupted has ended.
             self.session.kernel.clear_interrupt();
             if let Err(end) = self.command(command, greeting).await {
@@ -301,7 +321,11 @@ impl Connection {
                 let multi = capability::MULTI_STATEMENTS;
                 match option {
                     0 => self.wire.capabilities |= multi,
-                    _ => self.wire.capabilities &= !multi,
+                    1 => self.wire.capabilities &= !multi,
+                    _ => {
+                        self.wire.error(&SqlError::new(1047, "08S01", "Unknown command"));
+                        return Ok(());
+                    }
                 }
                 self.end_of_rows(false);
             }
@@ -319,11 +343,7 @@ impl Connection {
                 let result = self.statements.reset(statement);
                 self.answer(result.map(|()| Outcome::default()), false);
             }
-            Command::Fetch { statement, .. } => {
-                // Cursors are never opened: all rows came with the execution.
-                let text = format!("The statement ({statement}) has no open cursor.");
-                self.wire.error(&SqlError::new(1421, "HY000", text));
-            }
+            Command::Fetch { statement, rows } => self.fetch(statement, rows).await,
             Command::Unknown(_) => {
                 self.wire.error(&SqlError::new(1047, "08S01", "Unknown command"));
             }

@@ -38,6 +38,8 @@ pub struct Process {
     pub state: &'static str,
     /// The text of the statement it runs; empty if there is none.
     pub info: String,
+    /// What the client has said of itself when it logged in: names and values.
+    pub attributes: Arc<[(String, String)]>,
 }
 
 /// Counters of SHOW GLOBAL STATUS, over all connections since the start.

@@ -246,6 +246,7 @@ fn finish(session: &mut Session, result: &Result<Outcome, SqlError>) {
     let took = session.kernel.now().since(session.statement_began);
     let code = result.as_ref().err().map(SqlError::code);
     session.shared.measures.borrow_mut().ended(took, code);
+    session.count_slow(took);
     match result {
         Ok(Outcome::Rows) => session.row_count = -1,
         Ok(Outcome::Done { affected, id, .. }) => {

@@ -184,7 +184,7 @@ async fn write_rows(
             }
         }
         out.drain().await;
-        if written >= limit && !plan.counts_found_rows {
+        if written >= limit && !plan.counts_found_rows || out.is_unwanted() {
             break;
         }
     }

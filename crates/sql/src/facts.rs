@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use collation::{Charset, CollationId};
 use mysql_wire::answer::StateChange;
-use mysql_wire::{Parameter, ParameterType};
+use mysql_wire::{Attributes, Parameter, ParameterType};
 use sql_expression::{
     DeferredFunction, EvalContext, Pauses, ResultType, SessionFacts, SqlError, UserVariable,
 };
@@ -27,7 +27,7 @@ use crate::account::check::Login;
 use crate::account::rights::shown_roles;
 use crate::audit::Auditor;
 use crate::connection::{Greeting, datum_of};
-use crate::directory::{Process, SLEEP};
+use crate::directory::{Counters, Process, SLEEP};
 use crate::kernel::Kernel;
 use crate::memory::Account;
 use crate::node::SqlOptions;
@@ -114,12 +114,14 @@ impl Session {
             interactive: false,
             prepared: BTreeMap::new(),
             tls: None,
-            attributes: Vec::new(),
+            attributes: Arc::default(),
             prng: Prng::new(greeting.seed),
             told_database: None,
             facts: Default::default(),
             hints: None,
             hint_warnings: Default::default(),
+            query_attributes: None,
+            counters: Counters::default(),
         }
     }
 
@@ -183,6 +185,7 @@ impl Session {
         context.last_insert_id = self.last_insert_id;
         context.row_count = self.row_count;
         context.found_rows = self.found_rows;
+        context.query_attributes.clone_from(&self.query_attributes);
         context.large_bytes_max = self.memory.available();
         context
     }
@@ -290,6 +293,24 @@ impl Session {
         }
     }
 
+    /// What the client attached to the command, as texts for `mysql_query_attribute_string()`.
+    pub(crate) fn attach(&mut self, attributes: Attributes) {
+        let text = |value: Datum| match value {
+            Datum::Null | Datum::Bytes(_) => value,
+            other => {
+                let mut text = String::new();
+                sqltype::format::push_text(&mut text, &other, &self.type_of(&other).sql_type);
+                Datum::text(&text)
+            }
+        };
+        let given = attributes.into_iter().map(|(name, value)| {
+            let name = String::from_utf8_lossy(&self.decode_text(name)).into_owned();
+            (name, text(self.parameter(value, None)))
+        });
+        let given: Vec<(String, Datum)> = given.collect();
+        self.query_attributes = (!given.is_empty()).then(|| given.into());
+    }
+
     /// How long the client may say nothing, in seconds.
     pub(crate) fn idle_timeout(&self) -> u64 {
         let seconds = match self.interactive {
@@ -310,9 +331,11 @@ impl Session {
         self.statement_time = clock_base + (now.as_nanos() / 1000) as i64;
         self.statement_began = now;
         let mut ledger = self.shared.ledger.lock();
-        ledger.counters.questions += 1;
-        ledger.counters.bytes_received += bytes as u64 + 4;
-        ledger.counters.bytes_sent += sent;
+        for counters in [&mut self.counters, &mut ledger.counters] {
+            counters.questions += 1;
+            counters.bytes_received += bytes as u64 + 4;
+            counters.bytes_sent += sent;
+        }
         if let Some(process) = ledger.processes.get_mut(&self.id) {
             (process.command, process.since, process.state) = (command, now, "executing");
             process.info.clear();
@@ -333,7 +356,7 @@ impl Session {
 
     /// Counts a statement of this name, and shows its text in the process list as it came: no more
     /// of it is looked at than is shown.
-    pub(crate) fn count_statement(&self, command: &'static str, text: Option<&[u8]>) {
+    pub(crate) fn count_statement(&mut self, command: &'static str, text: Option<&[u8]>) {
         let text = text.map(|text| {
             let text = text.trim_ascii();
             let mut end = text.len().min(STATEMENT_SHOWN);
@@ -346,6 +369,7 @@ impl Session {
                 Err(_) => String::from_utf8_lossy(&text[..end]),
             }
         });
+        self.counters.commands.count(command);
         let mut ledger = self.shared.ledger.lock();
         ledger.counters.commands.count(command);
         if let Some(text) = text
@@ -354,6 +378,20 @@ impl Session {
             // Of a statement before it in the same text.
             process.info.clear();
             process.info.push_str(&text);
+        }
+    }
+
+    /// Counts a command of the protocol that is no statement.
+    pub(crate) fn count_command(&mut self, command: &'static str) {
+        self.counters.commands.count(command);
+        self.shared.ledger.lock().counters.commands.count(command);
+    }
+
+    /// Counts a statement that took so long, if that is slow.
+    pub(crate) fn count_slow(&mut self, took: Duration) {
+        if took.as_nanos() / 1_000 > self.variables.long_query_time {
+            self.counters.slow_queries += 1;
+            self.shared.ledger.lock().counters.slow_queries += 1;
         }
     }
 

@@ -20,7 +20,7 @@ use stdx::Instant;
 /// Bytes come in while the task does something else, above which no more are read.
 const RECEIVED_MAX: usize = 256 << 10;
 /// Output of one task that is not moved to the host yet, above which it should be.
-const OUTPUT_MAX: usize = 32 << 10;
+pub(crate) const OUTPUT_MAX: usize = 32 << 10;
 
 /// What the task and the actor share.
 #[derive(Debug, Default)]

@@ -273,6 +273,11 @@ impl Held {
         self.shrink(left);
     }
 
+    /// Gives up so many bytes, or all there are.
+    pub(crate) fn give_back(&mut self, bytes: usize) {
+        self.shrink(self.bytes.saturating_sub(bytes));
+    }
+
     fn shrink(&mut self, bytes: usize) {
         let smaller = self.account.change(self.bytes as u64, bytes as u64, self.what);
         assert!(smaller.is_ok(), "holding less is never refused");

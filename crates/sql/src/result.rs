@@ -7,7 +7,10 @@
 //! A value is encoded once. Nothing is written before the first row or the end of rows is known to
 //! come, so a statement that fails early is answered with its error alone.
 //! # Not here
-//! Back-pressure beyond asking for it ([`ResultWriter::drain`]).
+//! Back-pressure beyond asking for it ([`ResultWriter::drain`]), what becomes of rows that a client
+//! fetches (`cursor`).
+
+pub(crate) mod cursor;
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -21,6 +24,7 @@ use sqltype::{Datum, SqlType, TypeKind, format};
 
 use crate::insert_id::InsertId;
 use crate::link::Link;
+use crate::result::cursor::CursorRows;
 
 /// How a statement ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -152,6 +156,8 @@ pub(crate) struct ResultWriter {
     collation: CollationId,
     /// Others have a turn after a row that is large.
     pauses: Pauses,
+    /// Where the rows go that the client will fetch.
+    cursor: Option<Rc<RefCell<CursorRows>>>,
 }
 
 impl ResultWriter {
@@ -173,7 +179,13 @@ impl ResultWriter {
             scratch: String::new(),
             collation,
             pauses,
+            cursor: None,
         }
+    }
+
+    /// The same with rows that the client will fetch.
+    pub(crate) fn into_cursor(self, rows: Rc<RefCell<CursorRows>>) -> Self {
+        Self { cursor: Some(rows), ..self }
     }
 
     /// Whether something has been written: the statement cannot be run again.
@@ -196,6 +208,10 @@ impl ResultWriter {
         self.started = true;
         self.types = Some(columns.iter().map(|column| column.sql_type.clone()).collect());
         let eof = self.ends_columns();
+        if let Some(rows) = &self.cursor {
+            let head = &mut rows.borrow_mut().head;
+            return write_head(&mut Channel::new(0), head, columns, self.collation, eof);
+        }
         let mut channel = self.channel.borrow_mut();
         self.link.with_output(|out| write_head(&mut channel, out, columns, self.collation, eof));
     }
@@ -213,13 +229,17 @@ impl ResultWriter {
             let mut channel = Channel::new(0);
             write_head(&mut channel, &mut packets.bytes, &kept.columns, self.collation, eof);
         }
+        if let Some(rows) = &self.cursor {
+            return rows.borrow_mut().head.clone_from(&packets.bytes);
+        }
         let mut channel = self.channel.borrow_mut();
         self.link.with_output(|out| channel.write_again(out, &packets.bytes));
     }
 
-    /// Whether the client waits for an EOF between columns and rows.
+    /// Whether the client waits for an EOF between columns and rows. A cursor has none: what says
+    /// that it is open comes in its place.
     fn ends_columns(&self) -> bool {
-        !self.has(capability::DEPRECATE_EOF)
+        !self.has(capability::DEPRECATE_EOF) && self.cursor.is_none()
     }
 
     /// Writes a row; as many values as columns.
@@ -247,34 +267,42 @@ impl ResultWriter {
     /// Writes a row of what `value` gives for each column, where nothing is
     /// [converted](Self::converts).
     pub(crate) fn row_of<'r>(&mut self, value: impl Fn(usize) -> Given<'r>) {
-        let mut channel = self.channel.borrow_mut();
         let types = self.types.as_deref().unwrap_or_default();
         let (scratch, encoding) = (&mut self.scratch, self.encoding);
-        let size = self.link.with_output(|out| {
-            let before = out.len();
-            channel.write(out, |out| {
-                let bits = match encoding {
-                    Encoding::Text => 0,
-                    Encoding::Binary => answer::binary_row(out, types.len()),
-                };
-                for (at, sql_type) in types.iter().enumerate() {
-                    let datum = match value(at) {
-                        Given::Text(text) => {
-                            answer::lenenc_bytes(out, text);
-                            continue;
-                        }
-                        Given::Datum(datum) => datum,
-                    };
-                    match (encoding, &*datum) {
-                        (Encoding::Text, datum) => push_text(out, datum, sql_type, scratch),
-                        (Encoding::Binary, Datum::Null) => answer::binary_null(out, bits, at),
-                        (Encoding::Binary, datum) => push_binary(out, datum, sql_type, scratch),
+        let body = |out: &mut Vec<u8>| {
+            let bits = match encoding {
+                Encoding::Text => 0,
+                Encoding::Binary => answer::binary_row(out, types.len()),
+            };
+            for (at, sql_type) in types.iter().enumerate() {
+                let datum = match value(at) {
+                    Given::Text(text) => {
+                        answer::lenenc_bytes(out, text);
+                        continue;
                     }
+                    Given::Datum(datum) => datum,
+                };
+                match (encoding, &*datum) {
+                    (Encoding::Text, datum) => push_text(out, datum, sql_type, scratch),
+                    (Encoding::Binary, Datum::Null) => answer::binary_null(out, bits, at),
+                    (Encoding::Binary, datum) => push_binary(out, datum, sql_type, scratch),
                 }
-            });
-            out.len() - before
-        });
-        drop(channel);
+            }
+        };
+        let size = match &self.cursor {
+            None => self.link.with_output(|out| {
+                let before = out.len();
+                self.channel.borrow_mut().write(out, body);
+                out.len() - before
+            }),
+            Some(rows) => {
+                let mut packets = Vec::new();
+                Channel::new(0).write(&mut packets, body);
+                let size = packets.len();
+                rows.borrow_mut().push(packets);
+                size
+            }
+        };
         if size > LARGE {
             // A statement that is to end hears it elsewhere.
             let _ = self.pauses.look();
@@ -283,12 +311,23 @@ impl ResultWriter {
 
     /// Whether the client should take some of the rows before there are more.
     pub(crate) fn is_full(&self) -> bool {
-        self.link.is_full()
+        match &self.cursor {
+            None => self.link.is_full(),
+            Some(rows) => rows.borrow().is_full(),
+        }
     }
 
     /// Waits until the client has taken enough of the rows.
     pub(crate) async fn drain(&self) {
-        self.link.drain().await;
+        match &self.cursor {
+            None => self.link.drain().await,
+            Some(rows) => cursor::drained(rows).await,
+        }
+    }
+
+    /// Whether nobody wants more rows: the client has closed its cursor.
+    pub(crate) fn is_unwanted(&self) -> bool {
+        self.cursor.as_ref().is_some_and(|rows| rows.borrow().is_dropped())
     }
 }
 
@@ -338,7 +377,7 @@ pub(crate) fn definition_of(
     results: CollationId,
 ) -> answer::ColumnDefinition<'_> {
     let sql_type = &result.sql_type;
-    let binary = sql_type.collation.is_binary() && sql_type.collation == CollationId::BINARY;
+    let binary = sql_type.collation == CollationId::BINARY;
     let (kind, length, more) = wire_type(sql_type, results, binary);
     let is_text = sql_type.kind.is_string();
     let json = sql_type.kind == TypeKind::Json;
@@ -372,27 +411,28 @@ fn wire_type(sql_type: &SqlType, results: CollationId, binary: bool) -> (u8, u32
         0 => 0,
         digits => u32::from(digits.min(6)) + 1,
     };
-    let bytes = if binary { flag::BINARY } else { 0 };
+    // Also text that compares by the bytes of its characters.
+    let bytes = if sql_type.collation.is_binary() { flag::BINARY } else { 0 };
     match &sql_type.kind {
         TypeKind::Null => (column::NULL, 0, flag::BINARY),
-        TypeKind::TinyInt => (column::TINY, sql_type.length.max(1), flag::NUM),
-        TypeKind::SmallInt => (column::SHORT, sql_type.length.max(1), flag::NUM),
-        TypeKind::MediumInt => (column::INT24, sql_type.length.max(1), flag::NUM),
-        TypeKind::Int => (column::LONG, sql_type.length.max(1), flag::NUM),
-        TypeKind::BigInt => (column::LONGLONG, sql_type.length.max(1), flag::NUM),
+        TypeKind::TinyInt => (column::TINY, sql_type.length.max(1), 0),
+        TypeKind::SmallInt => (column::SHORT, sql_type.length.max(1), 0),
+        TypeKind::MediumInt => (column::INT24, sql_type.length.max(1), 0),
+        TypeKind::Int => (column::LONG, sql_type.length.max(1), 0),
+        TypeKind::BigInt => (column::LONGLONG, sql_type.length.max(1), 0),
         TypeKind::Decimal => {
             let sign = u32::from(!sql_type.unsigned);
             let point = u32::from(sql_type.decimals > 0);
-            (column::NEWDECIMAL, sql_type.length + sign + point, flag::NUM)
+            (column::NEWDECIMAL, sql_type.length + sign + point, 0)
         }
-        TypeKind::Float => (column::FLOAT, 12, flag::NUM),
-        TypeKind::Double => (column::DOUBLE, 22, flag::NUM),
+        TypeKind::Float => (column::FLOAT, sql_type.length, 0),
+        TypeKind::Double => (column::DOUBLE, sql_type.length, 0),
         TypeKind::Bit => (column::BIT, sql_type.length, flag::UNSIGNED),
-        TypeKind::Year => (column::YEAR, 4, flag::UNSIGNED | flag::ZEROFILL | flag::NUM),
+        TypeKind::Year => (column::YEAR, 4, flag::UNSIGNED | flag::ZEROFILL),
         TypeKind::Date => (column::DATE, 10, flag::BINARY),
         TypeKind::Time => (column::TIME, 10 + fraction, flag::BINARY),
         TypeKind::DateTime => (column::DATETIME, 19 + fraction, flag::BINARY),
-        TypeKind::Timestamp => (column::TIMESTAMP, 19 + fraction, flag::BINARY | flag::TIMESTAMP),
+        TypeKind::Timestamp => (column::TIMESTAMP, 19 + fraction, flag::BINARY),
         TypeKind::Char => (column::STRING, in_bytes(sql_type.length), bytes),
         TypeKind::VarChar => (column::VAR_STRING, in_bytes(sql_type.length), bytes),
         TypeKind::TinyText => (column::BLOB, in_bytes(255), flag::BLOB | bytes),
@@ -401,11 +441,11 @@ fn wire_type(sql_type: &SqlType, results: CollationId, binary: bool) -> (u8, u32
         TypeKind::LongText => (column::BLOB, u32::MAX, flag::BLOB | bytes),
         TypeKind::Enum(members) => {
             let longest = members.iter().map(|m| m.chars().count()).max().unwrap_or(0);
-            (column::STRING, in_bytes(longest as u32), flag::ENUM)
+            (column::STRING, in_bytes(longest as u32), flag::ENUM | bytes)
         }
         TypeKind::Set(members) => {
             let all: usize = members.iter().map(|m| m.chars().count() + 1).sum();
-            (column::STRING, in_bytes(all.saturating_sub(1) as u32), flag::SET)
+            (column::STRING, in_bytes(all.saturating_sub(1) as u32), flag::SET | bytes)
         }
         TypeKind::Json => (column::JSON, u32::MAX, flag::BLOB | flag::BINARY),
     }

@@ -18,6 +18,7 @@ use actor::Encryption;
 use client::Savepoint;
 use model::{Epoch, TableId};
 use sql_expression::{Pauses, SessionFacts, SqlError, UserVariable};
+use sqltype::Datum;
 use stdx::{Instant, Prng};
 use wire::Inspection;
 
@@ -27,7 +28,7 @@ use crate::admission::Admission;
 use crate::audit::Auditor;
 use crate::catalog::Definitions;
 use crate::ddl::Abandoned;
-use crate::directory::{Directory, OwnLedger};
+use crate::directory::{Counters, Directory, OwnLedger};
 use crate::hint::StatementHints;
 use crate::kernel::Kernel;
 use crate::measures::Measures;
@@ -131,7 +132,11 @@ pub(crate) struct Session {
     /// What encrypts the connection, if it is encrypted.
     pub tls: Option<Rc<Encryption>>,
     /// Attributes the client gave of itself.
-    pub attributes: Vec<(String, String)>,
+    pub attributes: Arc<[(String, String)]>,
+    /// What the session has done, for SHOW SESSION STATUS.
+    pub(crate) counters: Counters,
+    /// Attributes the client gave of the command.
+    pub(crate) query_attributes: Option<Rc<[(String, Datum)]>>,
     /// Random draws of the session.
     pub(crate) prng: Prng,
     /// The default database the client knows of.

@@ -218,6 +218,7 @@ impl StatementTraits for Statement {
             .committing(),
             Self::Help(_) => Traits::administration("help"),
             Self::Shutdown => Traits::administration("shutdown"),
+            Self::Empty => Traits::administration("empty_query").unprepared(),
             Self::Restart => Traits::administration("restart"),
             Self::Unsupported { .. } => Traits::administration("other"),
         }

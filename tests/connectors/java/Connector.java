@@ -38,6 +38,10 @@ public class Connector {
                 metadata(c);
             }
         }
+        String url = base + "connect_java?sslMode=" + mode + "&connectionTimeZone=UTC&useCursorFetch=true&defaultFetchSize=7";
+        try (Connection c = DriverManager.getConnection(url, user, password)) {
+            cursors(c);
+        }
         System.out.println("Connector/J: ok");
     }
 
@@ -125,9 +129,57 @@ public class Connector {
                 check("duplicate key", error.getErrorCode(), 1062);
             }
         }
+        // It counts rows that are found (CLIENT_FOUND_ROWS).
+        String upsert = "INSERT INTO accounts VALUES (7, 1) ON DUPLICATE KEY UPDATE cents = ";
+        try (Statement s = c.createStatement()) {
+            check("a row set to what it is", s.executeUpdate(upsert + "cents"), 1);
+            check("a row that changes", s.executeUpdate(upsert + "cents + 1"), 2);
+            check("a comment", s.execute("/* nothing */"), false);
+        }
         c.rollback();
         c.setAutoCommit(true);
         check("valid", c.isValid(5), true);
+    }
+
+    // Rows come seven at a time, and other statements run meanwhile.
+    static void cursors(Connection c) throws SQLException {
+        try (PreparedStatement all = c.prepareStatement("SELECT id, cents FROM accounts WHERE id > ?");
+                Statement other = c.createStatement()) {
+            for (int from : new int[] {0, 243, 244, 250, 1000}) {
+                all.setInt(1, from);
+                int count = 0, sum = 0;
+                try (ResultSet r = all.executeQuery()) {
+                    while (r.next()) {
+                        count++;
+                        sum += r.getInt("id");
+                        if (count == 10) {
+                            check("a statement beside a cursor", other.executeUpdate("UPDATE accounts SET cents = 0 WHERE id = 250"), from == 0 ? 1 : 0);
+                            check("a transaction beside it", c.isValid(5), true);
+                        }
+                    }
+                }
+                int rows = Math.max(0, 250 - from);
+                check("rows of a cursor from " + from, count, rows);
+                check("their sum", sum, rows == 0 ? 0 : rows * (from + 1 + 250) / 2);
+            }
+            all.setInt(1, 0);
+            try (ResultSet r = all.executeQuery()) {
+                check("a cursor that is closed early", r.next(), true);
+            }
+            try (ResultSet r = other.executeQuery("SELECT id FROM accounts WHERE id < 0")) {
+                check("an empty result of a plain statement", r.next(), false);
+            }
+            try (ResultSet r = other.executeQuery("SHOW TABLES LIKE 'nothing'")) {
+                check("an empty SHOW", r.next(), false);
+            }
+            int last = 0;
+            try (ResultSet r = other.executeQuery("SELECT id FROM accounts")) {
+                while (r.next()) {
+                    check("a small table comes in the order of its primary key", r.getInt(1), ++last);
+                }
+            }
+            check("its rows", last, 250);
+        }
     }
 
     static void metadata(Connection c) throws SQLException {

@@ -78,7 +78,17 @@ pub(super) const FUNCTIONS: &[Function] = &[
         |s| s.unsigned(),
         |f| Ok(Datum::UInt(f.context.found_rows)),
     ),
+    Function::of_statement(
+        "mysql_query_attribute_string",
+        1,
+        1,
+        |s| Ok(ResultType { nullable: true, ..s.text(ATTRIBUTE_LENGTH)? }),
+        query_attribute,
+    ),
 ];
+
+/// Characters of a query attribute.
+const ATTRIBUTE_LENGTH: u64 = 16_383;
 
 impl Signature<'_> {
     /// A text about the system.
@@ -103,4 +113,12 @@ fn set_last_insert_id(f: &mut Frame<'_, '_>) -> Evaluated {
     f.context.last_insert_id = id;
     f.context.last_insert_id_set = true;
     Ok(if is_null { Datum::Null } else { Datum::UInt(id) })
+}
+
+/// What the client attached to its command under a name.
+fn query_attribute(f: &mut Frame<'_, '_>) -> Evaluated {
+    let name = f.string(0)?;
+    let attributes = f.context.query_attributes.iter().flat_map(|all| all.iter());
+    let value = attributes.rev().find(|(of, _)| *of == name).map(|(_, value)| value.clone());
+    Ok(value.unwrap_or(Datum::Null))
 }

@@ -292,7 +292,9 @@ fn errors_point_at_the_token_that_does_not_fit() {
         ("SELECT ROW(1)", "near '' at line 1"),
         ("SELECT \u{1}", "near '\u{1}' at line 1"),
         ("", "1065 42000: Query was empty"),
-        ("  -- nothing\n /* here */ ", "1065 42000: Query was empty"),
+        (" ; ;", "1065 42000: Query was empty"),
+        (";SELECT 1", "near ';SELECT 1' at line 1"),
+        ("/* x */; SELECT 1", "near '; SELECT 1' at line 1"),
         ("SELECT * FROM (SELECT 1)", "1248 42000: Every derived table must have its own alias"),
         ("SELECT ALL DISTINCT 1", "1221 HY000: Incorrect usage of ALL and DISTINCT"),
         ("UPDATE a, b SET x = 1 LIMIT 1", "1221 HY000: Incorrect usage of UPDATE and LIMIT"),
@@ -407,4 +409,12 @@ fn long_texts_look_at_the_time_and_end_when_they_are_told_to() {
     let mut literals = Literals::default();
     let found = crate::parameterise(rows.as_bytes(), SqlMode::default(), &mut literals, &|| false);
     assert_eq!(found, None);
+}
+
+#[test]
+fn comments_alone_are_a_statement() {
+    for text in ["  -- nothing\n /* here */ ", "# x", "/*!99999 SELECT 1 */;", "-- x;", "/**/ ; ;"]
+    {
+        assert_eq!(parse(text.as_bytes(), SqlMode::default()), Ok(Statement::Empty), "{text}");
+    }
 }

@@ -101,6 +101,7 @@ impl Printer<'_> {
                 self.text(topic);
             }
             Statement::Shutdown => self.put("SHUTDOWN"),
+            Statement::Empty => self.put("/* */"),
             Statement::Restart => self.put("RESTART"),
             Statement::Unsupported { feature } => self.put(feature),
         }

@@ -345,6 +345,7 @@ fn allow(check: &Checking<'_>, statement: &Statement) -> Result<(), SqlError> {
         | Statement::Execute(_)
         | Statement::Prepare(_)
         | Statement::Help(_)
+        | Statement::Empty
         | Statement::Unsupported { .. } => Ok(()),
         Statement::SetTransaction(set) => match set.scope {
             Some(ast::VariableScope::Global) => check.variables(),

@@ -320,6 +320,7 @@ fn register(connection: &mut Connection, greeting: &Greeting, user: &str, host: 
         since: connection.session.kernel.now(),
         state: "",
         info: String::new(),
+        attributes: connection.session.attributes.clone(),
     };
     let shared = &connection.session.shared;
     shared.ledger.lock().processes.insert(greeting.number, process);

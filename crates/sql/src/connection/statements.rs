@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::mem;
 
-use mysql_wire::constants::capability;
+use mysql_wire::constants::{capability, cursor};
 use mysql_wire::{Parameter, ParameterType, QueryText, answer, parse_execute};
 use sql_expression::SqlError;
 use sqltype::{Datum, SqlType, Time};
 
+use super::cursor::OpenCursor;
 use super::{Connection, End};
 use crate::dispatch;
 use crate::memory::{Account, Held};
@@ -30,6 +31,7 @@ struct Entry {
     /// What these take.
     held: Option<Held>,
     refused: Option<SqlError>,
+    cursor: Option<OpenCursor>,
 }
 
 impl Statements {
@@ -74,17 +76,30 @@ impl Statements {
         entry.long_data.clear();
         entry.held = None;
         entry.refused = None;
+        entry.cursor = None;
         Ok(())
+    }
+
+    /// Takes the cursor of a statement, if it has one; none if there is no such statement.
+    pub(super) fn cursor(&mut self, number: u32) -> Option<Option<OpenCursor>> {
+        self.by_number.get_mut(&number).map(|entry| entry.cursor.take())
+    }
+
+    /// A statement has a cursor from now on.
+    pub(super) fn open_cursor(&mut self, number: u32, cursor: OpenCursor) {
+        if let Some(entry) = self.by_number.get_mut(&number) {
+            entry.cursor = Some(cursor);
+        }
     }
 }
 
-fn unknown(number: u32, function: &str) -> SqlError {
+pub(super) fn unknown(number: u32, function: &str) -> SqlError {
     let text = format!("Unknown prepared statement handler ({number}) given to {function}");
     SqlError::new(1243, "HY000", text)
 }
 
 impl Connection {
-    fn writer(&self, encoding: Encoding) -> ResultWriter {
+    pub(super) fn writer(&self, encoding: Encoding) -> ResultWriter {
         let collation = self.session.variables.results_collation();
         let wire = &self.wire;
         ResultWriter::new(
@@ -100,6 +115,7 @@ impl Connection {
     /// COM_QUERY: one statement after the other, until the first error.
     pub(super) async fn query(&mut self, query: QueryText) {
         let text = self.session.decode_text(query.text);
+        self.session.attach(query.attributes);
         let mut at = 0;
         loop {
             let mut out = self.writer(Encoding::Text);
@@ -153,7 +169,7 @@ impl Connection {
         self.statements.last = self.statements.last.wrapping_add(1).max(1);
         let number = self.statements.last;
         let (types, long_data) = (Vec::new(), Vec::new());
-        let entry = Entry { prepared, types, long_data, held: None, refused: None };
+        let entry = Entry { prepared, types, long_data, held: None, refused: None, cursor: None };
         self.statements.by_number.insert(number, entry);
         let status = self.status(false);
         let warnings = self.warnings();
@@ -177,7 +193,7 @@ impl Connection {
         }
     }
 
-    /// COM_STMT_EXECUTE. All rows are sent at once, whatever cursor was asked for.
+    /// COM_STMT_EXECUTE.
     pub(super) async fn execute(
         &mut self,
         number: u32,
@@ -188,6 +204,7 @@ impl Connection {
             self.answer(Err(unknown(number, "mysqld_stmt_execute")), false);
             return Ok(());
         };
+        entry.cursor = None;
         let prepared = entry.prepared.clone();
         let long_data = mem::take(&mut entry.long_data);
         // The values of the statement, until it has ended.
@@ -198,11 +215,15 @@ impl Connection {
         }
         let (count, attributes) =
             (prepared.parameter_count(), self.wire.has(capability::QUERY_ATTRIBUTES));
-        let parsed =
+        let (parsed, attributes) =
             parse_execute(payload, count, flags, &mut entry.types, &long_data, attributes)?;
         let (session, types) = (&self.session, &entry.types);
         let value = |(at, parameter)| session.parameter(parameter, types.get(at));
         let parameters: Vec<Datum> = parsed.into_iter().enumerate().map(value).collect();
+        self.session.attach(attributes);
+        if flags & cursor::READ_ONLY != 0 {
+            return Box::pin(self.execute_with_cursor(number, &prepared, &parameters)).await;
+        }
         let mut out = self.writer(Encoding::Binary);
         let shown = Some(prepared.text().as_bytes());
         let session = &mut self.session;

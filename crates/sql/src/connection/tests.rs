@@ -2,6 +2,8 @@
 
 mod accounts;
 mod audit;
+mod commands;
+mod cursors;
 mod memory;
 
 use std::future::Future;
@@ -130,7 +132,7 @@ impl Client {
     fn send(&mut self, payload: &[u8]) {
         let mut packet = (payload.len() as u32).to_le_bytes();
         packet[3] = self.sequence;
-        self.sequence += 1;
+        self.sequence = self.sequence.wrapping_add(1);
         let mut link = self.link.borrow_mut();
         link.received.extend_from_slice(&packet);
         link.received.extend_from_slice(payload);
@@ -150,10 +152,27 @@ impl Client {
         let [a, b, c, sequence] = *link.output.first_chunk().expect("the server has answered");
         let size = u32::from_le_bytes([a, b, c, 0]) as usize;
         assert_eq!(sequence, self.sequence, "packets in order");
-        self.sequence += 1;
+        self.sequence = self.sequence.wrapping_add(1);
         let packet = link.output[4..4 + size].to_vec();
         link.output.drain(..4 + size);
         packet
+    }
+
+    /// All packets of the server's answer to a command.
+    fn answer(&mut self, payload: &[u8]) -> Vec<Vec<u8>> {
+        self.sequence = 0;
+        self.send(payload);
+        let mut packets = Vec::new();
+        loop {
+            while !self.link.borrow().output.is_empty() {
+                packets.push(self.packet());
+            }
+            // It may have waited for that.
+            self.run();
+            if self.link.borrow().output.is_empty() {
+                return packets;
+            }
+        }
     }
 
     /// The end of the connection, which says why.

@@ -148,6 +148,7 @@ impl<'p> Direct<'p> {
         let mut cursor = TableCursor::New(self.scan);
         let mut left = limit;
         while left > 0
+            && !out.is_unwanted()
             && let Some(found) = cursor.next_found(run).await?
         {
             let some = !found.rows.is_empty() || !found.blocks.is_empty();

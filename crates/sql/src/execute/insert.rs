@@ -702,6 +702,9 @@ async fn update_duplicate(
     if changed {
         done.replaced(1);
         done.stored(id);
+    } else if run.session.count_matched {
+        // The client counts rows that were found (CLIENT_FOUND_ROWS).
+        done.affected += 1;
     }
     Ok(())
 }

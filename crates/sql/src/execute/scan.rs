@@ -8,6 +8,7 @@
 //! is no number) becomes a scan of all rows, and the answer is the same.
 
 pub(crate) mod listed;
+mod order;
 mod stored;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -235,28 +236,35 @@ async fn begin<'p>(
     };
     let reader = Box::new(reader_of(run, scan).await?);
     let outside = Outside::of(scan, &reader);
-    let (ranges, exact) = match located {
+    let (mut ranges, exact) = match located {
         Located::Nothing => return Ok(TableCursor::Done),
         Located::Keys(keys) => {
             let unique = matches!(scan.path, AccessPath::Unique { .. });
-            return Ok(TableCursor::Keys { scan, reader, keys: keys.into(), unique, outside });
+            let keys = order::sorted(scan, keys).into();
+            return Ok(TableCursor::Keys { scan, reader, keys, unique, outside });
         }
         Located::Ranges { ranges, exact } => (ranges, exact),
         Located::All => (vec![ScanRange::Heap], false),
     };
-    // What the range says of every row is not asked again.
-    let implied = scan.covered && exact;
-    let (filter, all_pushed) = if implied { (None, true) } else { pushed_filter(run, scan) };
     let enough = match &scan.limit {
         Some(bounds) => most_rows(run, bounds).await?,
         None => None,
     };
+    let as_it_lies = given.is_some() || run.narrowed.contains_key(&std::ptr::from_ref(scan));
+    let by_key = !as_it_lies && order::is_cheap(run, scan, &ranges, enough).await;
+    if let Some(index) = order::primary_index(scan).filter(|_| by_key) {
+        let order = Some(wire::ScanOrder::Ascending);
+        ranges = vec![ScanRange::Index { index, lower: None, upper: None, order }];
+    }
+    // What the range says of every row is not asked again.
+    let implied = scan.covered && exact;
+    let (filter, all_pushed) = if implied { (None, true) } else { pushed_filter(run, scan) };
     let limit = enough.filter(|_| all_pushed);
     let mut checks = Checks { rows: !implied, blocks: false };
     let computes = no_program(run, scan, limit.is_some()).is_none();
     let program = match given {
         Some(program) => Some(program),
-        None if computes && !implied && !all_pushed => {
+        None if computes && !implied && !all_pushed && !by_key => {
             let (program, all) = pushdown::conditions(&run.context, scan).unzip();
             checks.blocks = all == Some(false);
             program

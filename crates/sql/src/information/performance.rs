@@ -5,12 +5,10 @@
 //! # Not here
 //! Values of variables (`variables`), of counters (`server`).
 
-use sql_expression::SqlError;
 use sqltype::Datum;
 
 use super::{
-    Hints, Kind, Rows, Source, VirtualColumn, VirtualTable, column, nullable, optional, server,
-    text,
+    Kind, Rows, Source, VirtualColumn, VirtualTable, column, nullable, optional, server, text,
 };
 use crate::session::Session;
 use crate::variables::registry::{self, Scope};
@@ -40,8 +38,12 @@ pub(super) static TABLES: &[VirtualTable] = &[
     performance("persisted_variables", PAIR, Source::Empty),
     performance("session_status", PAIR, Source::Here(|s, _| Ok(status(s, false)))),
     performance("global_status", PAIR, Source::Here(|s, _| Ok(status(s, true)))),
-    performance("session_account_connect_attrs", ATTRIBUTES, Source::Here(attributes)),
-    performance("session_connect_attrs", ATTRIBUTES, Source::Here(attributes)),
+    performance(
+        "session_account_connect_attrs",
+        ATTRIBUTES,
+        Source::Here(|s, _| Ok(attributes(s, Some(s.own_name())))),
+    ),
+    performance("session_connect_attrs", ATTRIBUTES, Source::Here(|s, _| Ok(attributes(s, None)))),
     performance(
         "user_variables_by_thread",
         &[
@@ -114,14 +116,19 @@ pub(crate) fn status(session: &Session, global: bool) -> Rows {
     list.map(|(name, value)| vec![text(name), text(value)]).collect()
 }
 
-fn attributes(session: &Session, _: &Hints) -> Result<Rows, SqlError> {
-    let rows = session.attributes.iter().enumerate().map(|(at, (name, value))| {
-        vec![
-            Datum::UInt(session.id.into()),
-            text(name),
-            optional(Some(value)),
-            Datum::Int(at as i64),
-        ]
+/// What clients have said of themselves: those of all connections, or of a user's.
+fn attributes(session: &Session, user: Option<&str>) -> Rows {
+    let processes = session.shared.directory.lock().processes();
+    let listed = processes.iter().filter(|process| user.is_none_or(|user| process.user == user));
+    let rows = listed.flat_map(|process| {
+        process.attributes.iter().enumerate().map(|(at, (name, value))| {
+            vec![
+                Datum::UInt(process.id.into()),
+                text(name),
+                optional(Some(value)),
+                Datum::Int(at as i64),
+            ]
+        })
     });
-    Ok(rows.collect())
+    rows.collect()
 }

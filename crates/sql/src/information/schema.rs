@@ -578,14 +578,7 @@ fn numeric_facts(sql_type: &SqlType) -> (Option<u64>, Option<u64>) {
 pub(crate) fn column_key(definition: &TableDefinition, at: usize) -> &'static str {
     let has = |key: &KeyDefinition| key.columns.iter().any(|part| part.declared == at);
     let begins = |key: &KeyDefinition| key.columns[0].declared == at;
-    let never_null = |key: &KeyDefinition| {
-        key.columns.iter().all(|part| !definition.columns[part.declared].nullable)
-    };
-    // A unique key without NULLs stands in for a primary key that is not there.
-    let primary = definition
-        .primary_key()
-        .or_else(|| definition.keys.iter().find(|key| key.is_unique() && never_null(key)));
-    if primary.is_some_and(has) {
+    if definition.identifying_key().is_some_and(has) {
         return "PRI";
     }
     let mut beginning = definition.keys.iter().filter(|key| begins(key)).peekable();

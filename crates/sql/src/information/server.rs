@@ -210,11 +210,12 @@ pub(crate) fn processes(session: &Session) -> Rows {
 pub(crate) fn status(session: &Session, global: bool) -> Vec<(String, String)> {
     let registry = session.shared.directory.lock();
     let counters = registry.counters();
+    let own = if global { &counters } else { &session.counters };
     let uptime = session.kernel.now().since(registry.started).as_millis() / 1_000;
     let mut list: Vec<(String, String)> = COMMANDS
         .iter()
         .map(|command| {
-            let count = counters.commands.of(command);
+            let count = own.commands.of(command);
             (format!("Com_{command}"), count.to_string())
         })
         .collect();
@@ -222,8 +223,8 @@ pub(crate) fn status(session: &Session, global: bool) -> Vec<(String, String)> {
     let mut add = |name: &str, value: String| list.push((name.to_owned(), value));
     add("Aborted_clients", counters.aborted_clients.to_string());
     add("Aborted_connects", counters.aborted_connects.to_string());
-    add("Bytes_received", counters.bytes_received.to_string());
-    add("Bytes_sent", counters.bytes_sent.to_string());
+    add("Bytes_received", own.bytes_received.to_string());
+    add("Bytes_sent", own.bytes_sent.to_string());
     add("Connections", counters.connections.to_string());
     let memory = session.shared.directory.memory();
     add("Global_connection_memory", memory.used().to_string());
@@ -244,10 +245,10 @@ pub(crate) fn status(session: &Session, global: bool) -> Vec<(String, String)> {
     add("Nines_data_messages_received", traffic.messages.to_string());
     add("Nines_data_rows_examined", traffic.examined.to_string());
     add("Nines_data_rows_received", traffic.rows.to_string());
-    add("Questions", counters.questions.to_string());
+    add("Questions", own.questions.to_string());
     add("Queries", counters.questions.to_string());
     add("Prepared_stmt_count", session.shared.directory.prepared().to_string());
-    add("Slow_queries", counters.slow_queries.to_string());
+    add("Slow_queries", own.slow_queries.to_string());
     add("Threads_cached", "0".to_owned());
     add("Threads_connected", connected.to_string());
     add("Threads_created", counters.connections.to_string());
@@ -308,7 +309,7 @@ const ZEROS: [&str; 29] = [
 ];
 
 /// Commands whose counts are listed though there were none.
-const COMMANDS: [&str; 59] = [
+const COMMANDS: [&str; 64] = [
     "admin_commands",
     "alter_db",
     "alter_table",
@@ -335,6 +336,7 @@ const COMMANDS: [&str; 59] = [
     "drop_table",
     "drop_user",
     "drop_view",
+    "empty_query",
     "execute_sql",
     "explain_other",
     "flush",
@@ -364,7 +366,11 @@ const COMMANDS: [&str; 59] = [
     "show",
     "stmt_close",
     "stmt_execute",
+    "stmt_fetch",
     "stmt_prepare",
+    "stmt_reprepare",
+    "stmt_reset",
+    "stmt_send_long_data",
     "truncate",
     "unlock_tables",
     "update",

@@ -11,7 +11,7 @@ use sql_expression::{
 use sql_parser::ast::{self, AggregateFunction, Expr, Literal, SelectItem};
 use sqltype::{Datum, SqlType};
 
-use crate::catalog::{KeyKind, TableDefinition};
+use crate::catalog::{ColumnDefault, KeyKind, TableDefinition};
 use crate::plan::Planner;
 use crate::plan::condition;
 use crate::plan::derived;
@@ -447,7 +447,12 @@ fn result_column(name: &str, expression: &Expression, tables: &[FromTable]) -> R
     if !expression.result.nullable {
         column.flags |= flag::NOT_NULL;
     }
-    let Node::Column { index, name: of } = &expression.node else { return column };
+    let Node::Column { index, name: of } = &expression.node else {
+        if !column.sql_type.kind.is_string() {
+            column.flags |= flag::BINARY;
+        }
+        return column;
+    };
     column.database = of.schema.to_string();
     column.table = of.table.to_string();
     column.org_name = of.column.to_string();
@@ -483,12 +488,14 @@ fn is_of_information_schema(tables: &[FromTable], place: usize) -> bool {
 pub(crate) fn key_flags(definition: &TableDefinition, at: usize) -> u16 {
     use mysql_wire::constants::flag;
     let mut flags = 0;
+    let primary = definition.identifying_key();
     for key in &definition.keys {
-        let place = key.columns.iter().position(|part| part.declared == at);
+        let Some(place) = key.columns.iter().position(|part| part.declared == at) else { continue };
+        flags |= flag::PART_KEY;
         flags |= match (key.kind, place) {
-            (KeyKind::Primary, Some(_)) => flag::PRI_KEY,
-            (KeyKind::Unique, Some(0)) if key.columns.len() == 1 => flag::UNIQUE_KEY,
-            (_, Some(0)) => flag::MULTIPLE_KEY,
+            _ if primary.is_some_and(|primary| std::ptr::eq(primary, key)) => flag::PRI_KEY,
+            (KeyKind::Unique, 0) if key.columns.len() == 1 => flag::UNIQUE_KEY,
+            (_, 0) => flag::MULTIPLE_KEY,
             _ => 0,
         };
     }
@@ -499,9 +506,11 @@ pub(crate) fn key_flags(definition: &TableDefinition, at: usize) -> u16 {
     if column.on_update_now.is_some() {
         flags |= flag::ON_UPDATE_NOW;
     }
-    let has_default = column.nullable
-        || column.auto_increment
-        || column.default != crate::catalog::ColumnDefault::None;
+    if column.on_update_now.is_some() || matches!(column.default, ColumnDefault::Now(_)) {
+        flags |= flag::TIMESTAMP;
+    }
+    let has_default =
+        column.nullable || column.auto_increment || column.default != ColumnDefault::None;
     if !has_default {
         flags |= flag::NO_DEFAULT;
     }

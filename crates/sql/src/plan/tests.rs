@@ -1,5 +1,6 @@
 //! Which plans are kept, and for which parameters they are good.
 
+use collation::CollationId;
 use sqltype::{Datum, Decimal};
 
 use sql_parser::ast;
@@ -392,4 +393,61 @@ fn a_kept_plan_is_for_its_definitions() {
     assert!(plan.is_current(&harness.session, &[one()]));
     harness.ok("ALTER TABLE t ADD COLUMN v INT");
     assert!(!plan.is_current(&harness.session, &[one()]));
+}
+
+#[test]
+fn columns_are_described_as_mysql_does() {
+    use mysql_wire::constants::flag::*;
+    let mut harness = Harness::new();
+    harness.ok(
+        "CREATE TABLE f (id INT UNSIGNED AUTO_INCREMENT PRIMARY KEY, a INT NOT NULL, u INT UNIQUE, \
+         m VARCHAR(10) NOT NULL DEFAULT '', z INT(5) ZEROFILL, fl FLOAT(8,2), db DOUBLE, \
+         de DECIMAL(10,2), ts TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE \
+         CURRENT_TIMESTAMP, dt DATETIME, b VARBINARY(5), t TEXT, e ENUM('x','yy'), s SET('a','b'), \
+         bn VARCHAR(3) COLLATE utf8mb4_bin, KEY (m, a))",
+    );
+    harness.ok("CREATE TABLE g (k INT NOT NULL UNIQUE, n INT NOT NULL)");
+    let expected = [
+        ("id", NOT_NULL | PRI_KEY | UNSIGNED | AUTO_INCREMENT | PART_KEY, 10, 0),
+        ("a", NOT_NULL | NO_DEFAULT | PART_KEY, 11, 0),
+        ("u", UNIQUE_KEY | PART_KEY, 11, 0),
+        ("m", NOT_NULL | MULTIPLE_KEY | PART_KEY, 40, 31),
+        ("z", UNSIGNED | ZEROFILL, 5, 0),
+        ("fl", 0, 8, 2),
+        ("db", 0, 22, 31),
+        ("de", 0, 12, 2),
+        ("ts", NOT_NULL | BINARY | TIMESTAMP | ON_UPDATE_NOW, 19, 0),
+        ("dt", BINARY, 19, 0),
+        ("b", BINARY, 5, 31),
+        ("t", BLOB, 262_140, 31),
+        ("e", ENUM, 8, 31),
+        ("s", SET, 12, 31),
+        ("bn", BINARY, 12, 31),
+        // A unique key without NULLs stands in for the primary key.
+        ("k", NOT_NULL | PRI_KEY | NO_DEFAULT | PART_KEY, 11, 0),
+        ("n", NOT_NULL | NO_DEFAULT, 11, 0),
+    ];
+    let plan = planned_query(&harness, "SELECT f.*, g.* FROM f, g");
+    assert_eq!(plan.columns.len(), expected.len());
+    for (column, (name, flags, length, decimals)) in plan.columns.iter().zip(expected) {
+        let found = crate::result::definition_of(column, CollationId::DEFAULT);
+        let found = (found.name, found.flags, found.length, found.decimals);
+        assert_eq!(found, (name, flags, length, decimals), "flags {:#x} {flags:#x}", found.1);
+    }
+    let expected = [
+        ("1", NOT_NULL | BINARY),
+        ("'x'", NOT_NULL),
+        ("NULL", BINARY),
+        ("NOW()", NOT_NULL | BINARY),
+        ("id + 1", NOT_NULL | BINARY | UNSIGNED),
+        ("u * 1.5", BINARY),
+        ("m", NOT_NULL | MULTIPLE_KEY | PART_KEY),
+        ("CONCAT(m, m)", NOT_NULL),
+        ("BINARY m", NOT_NULL | BINARY),
+    ];
+    for (expression, flags) in expected {
+        let plan = planned_query(&harness, &format!("SELECT {expression} FROM f"));
+        let found = crate::result::definition_of(&plan.columns[0], CollationId::DEFAULT).flags;
+        assert_eq!(found, flags, "{expression}: {found:#x} instead of {flags:#x}");
+    }
 }
