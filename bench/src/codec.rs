@@ -10,7 +10,7 @@ use model::{
 };
 use stdx::Few;
 use wire::{
-    Chain, ClientReply, CoordinatorRef, Envelope, KeyRead, LegId, Link, Message, Operation,
+    Chain, ClientReply, CoordinatorRef, Effect, Envelope, KeyRead, LegId, Link, Message, Operation,
     OperationKind, OperationOutcome, PROTOCOL_VERSION, ParticipantMessage, PreparedOperation,
     Projection, ReadRequest, StagedWrite,
 };
@@ -103,7 +103,7 @@ fn changes() -> Vec<(&'static str, Message)> {
         after: Some(row()),
         fresh: false,
     };
-    let done = PreparedOperation::done(number, OperationOutcome::Written { existed: true });
+    let done = PreparedOperation::done(number, OperationOutcome::Written(Effect::Changed));
     let operations = Few::one(operation);
     let prepare = ParticipantMessage::Prepare {
         transaction,

@@ -110,8 +110,8 @@ fn a_statement_can_be_killed() {
     assert!(text == "1\n" || errors.contains("ERROR 1317"), "{text} {errors}");
 }
 
-/// A separator behind the last field is no field; a column that SET gives its value lacks none; NULL
-/// where there is none is said once; the first value that was generated is LAST_INSERT_ID().
+/// A separator behind the last field is no field; a column that SET gives its value lacks none;
+/// NULL where there is none is said once; the first value that was generated is LAST_INSERT_ID().
 #[test]
 fn load_data_warns_of_what_is_lost_alone() {
     let server = Server::start(&["--local-infile"]);
@@ -139,8 +139,8 @@ fn load_data_warns_of_what_is_lost_alone() {
              columns\n"
         )
     };
-    let null = "Warning\t1263\tColumn set to default value; NULL supplied to NOT NULL column 'a' at \
-                row 5\n";
+    let null = "Warning\t1263\tColumn set to default value; NULL supplied to NOT NULL column 'a' \
+                at row 5\n";
     let both = truncated(3) + &truncated(4);
     assert_eq!(succeed(client), format!("{both}{null}-\n{both}1\t1\t17\t22\n"));
     let _ = std::fs::remove_file(path);

@@ -1,5 +1,5 @@
-//! Ids that clients are told: the insert id of the OK packet, and LAST_INSERT_ID(), after every form
-//! of statement that the manual of MySQL names. Wrong ones hang children under wrong parents.
+//! Ids that clients are told: the insert id of the OK packet, and LAST_INSERT_ID(), after every
+//! form of statement that the manual of MySQL names. Wrong ones hang children under wrong parents.
 
 use tests::{Server, Session, all, number};
 
@@ -68,10 +68,10 @@ fn statements_tell_their_ids() {
         ],
     );
     // The first one that was stored, not the first that was generated.
-    session.query("INSERT IGNORE INTO a (v) VALUES (100), (200), (201)").unwrap();
+    session.query("INSERT IGNORE INTO a (v) VALUES (101), (200), (201)").unwrap();
     let first = number(&mut session, "SELECT id FROM a WHERE v = 200");
     assert_eq!(number(&mut session, "SELECT LAST_INSERT_ID()"), first);
-    let odku = "INSERT INTO a (v) VALUES (100), (300), (201), (301) \
+    let odku = "INSERT INTO a (v) VALUES (101), (300), (201), (301) \
                 ON DUPLICATE KEY UPDATE v = VALUES(v) + 5000";
     let answer = session.ask(odku).unwrap();
     let first = number(&mut session, "SELECT id FROM a WHERE v = 300");

@@ -6,8 +6,8 @@ use crate::sort_key::{BYTE_SPACE, Codes, HIGH_BYTES, byte_code, push_byte, push_
 use crate::uca::WEIGHT_MAX;
 use crate::utf8::INVALID;
 
-/// A set of single bytes: weights are bytes. Characters that the set does not have follow behind all
-/// others.
+/// A set of single bytes: weights are bytes. Characters that the set does not have follow behind
+/// all others.
 #[derive(Clone, Copy)]
 pub(crate) struct ByByte(pub(crate) &'static CodeOrder);
 
@@ -60,7 +60,8 @@ impl Codes for ByByte {
     }
 }
 
-/// A set of one to four bytes: a weight is two bytes, of which the second is zero for a code of one.
+/// A set of one to four bytes: a weight is two bytes, of which the second is zero for a code of
+/// one.
 #[derive(Clone, Copy)]
 pub(crate) struct ByCode(pub(crate) &'static CodeOrder);
 

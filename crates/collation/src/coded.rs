@@ -1,11 +1,12 @@
 //! Character sets that are neither Unicode nor a part of it: tables of their codes.
 //!
 //! # Owns
-//! The codes of each character, letter case, and the weights of the collations of these sets. A table
-//! is unpacked when it is first needed, and stays: 10 kB for a set of single bytes, up to 500 kB for a
-//! large one.
+//! The codes of each character, letter case, and the weights of the collations of these sets. A
+//! table is unpacked when it is first needed, and stays: 10 kB for a set of single bytes, up to 500
+//! kB for a large one.
 //! # Invariants
-//! 1. Conversion is MySQL's for every code and every character of the first plane: tests compare sums
+//! 1. Conversion is MySQL's for every code and every character of the first plane: tests compare
+//! sums
 //!    over all of them with what another server answers (`tables/measured.txt`).
 //! # Not here
 //! Conversion of whole texts (`convert`).

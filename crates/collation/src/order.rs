@@ -2,8 +2,9 @@
 //!
 //! # Invariants
 //! 1. `compare`, the byte order of `sort_key`, `equal` and `hash` agree for every input.
-//! 2. Where characters are weighed one by one, a common beginning never matters: it is skipped. Where
-//!    several may count as one letter, it is skipped up to a character that ends such a group for sure.
+//! 2. Where characters are weighed one by one, a common beginning never matters: it is skipped.
+//!    Where several may count as one letter, it is skipped up to a character that certainly ends
+//!    such a group.
 //!
 //! # Not here
 //! Sort keys (`sort_key`).
@@ -311,7 +312,8 @@ pub fn pad_of_bytes(id: CollationId) -> Option<Pad> {
     dispatch(id, ByBytes)
 }
 
-/// What MySQL's `WEIGHT_STRING` shows: the weights alone. Those that a language of UCA 9.0.0 adds have numbers of ours.
+/// What MySQL's `WEIGHT_STRING` shows: the weights alone. Those that a language of UCA 9.0.0 adds
+/// have numbers of ours.
 pub fn weight_string(id: CollationId, text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(2 * text.len());
     dispatch(id, WeightString { text, out: &mut out });
@@ -334,7 +336,8 @@ struct Compare<'a> {
 }
 
 impl Compare<'_> {
-    /// Without the characters that both begin with, but for those that may count together with others.
+    /// Without the characters that both begin with, but for those that may count together with
+    /// others.
     fn without_common_start<T: Table>(self, table: T) -> Self {
         let same = common_bytes(self.a, self.b);
         let inside = |text: &[u8], at: usize| text.get(at).is_some_and(|byte| byte & 0xC0 == 0x80);

@@ -199,7 +199,8 @@ pub enum Charset {
     Ujis,
 }
 
-/// Name, description, most bytes of a character, numbers of the default and of the binary collation.
+/// Name, description, most bytes of a character, numbers of the default and of the binary
+/// collation.
 type Facts = (&'static str, &'static str, u8, u16, u16);
 
 impl Charset {

@@ -2,10 +2,11 @@
 //!
 //! # Owns
 //! What a language weighs in another way than the algorithm's table: letters of its own, several
-//! characters that count as one letter, scripts that come first, capitals before others. A language is
-//! unpacked when it is first needed, and stays; it takes some kilobytes.
+//! characters that count as one letter, scripts that come first, capitals before others. A language
+//! is unpacked when it is first needed, and stays; it takes some kilobytes.
 //! # Invariants
-//! 1. Of several groups that a text may begin with the longest counts; groups are found from the left.
+//! 1. Of several groups that a text may begin with the longest counts; groups are found from the
+//! left.
 //! # Not here
 //! The rules of the languages: `crates/collation/generate/tailorings.py`.
 
@@ -101,7 +102,8 @@ pub(crate) struct Tailoring {
     singles: Vec<(u32, Letter)>,
     /// Primary weights of ideographs that have some of their own.
     han: Pages,
-    /// Characters that count as one letter, in order; of those with one beginning the longest first.
+    /// Characters that count as one letter, in order; of those with one beginning the longest
+    /// first.
     groups: Vec<(Vec<u32>, Letter)>,
     /// The first weights of two characters that LIKE may take for the first two of a group.
     beginnings: Vec<[Option<u16>; 2]>,

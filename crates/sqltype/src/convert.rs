@@ -55,8 +55,8 @@ pub fn text<'d>(datum: &'d Datum, sql_type: &SqlType) -> Option<Cow<'d, [u8]>> {
     })
 }
 
-/// Bytes that are taken for text of a character set: where each of its characters has several bytes,
-/// zeros are put before the first one that is not whole.
+/// Bytes that are taken for text of a character set: where each of its characters has several
+/// bytes, zeros are put before the first one that is not whole.
 pub fn aligned(charset: Charset, bytes: &[u8]) -> Cow<'_, [u8]> {
     let unit = match charset {
         Charset::Ucs2 | Charset::Utf16 | Charset::Utf16le => 2,

@@ -145,7 +145,8 @@ fn weights_are_mysqls() {
     assert_eq!(weight_string(CollationId(11), b"a b"), b"A B");
 }
 
-/// One collation of each order: those of UCA 4.0.0 that differ in the character set alone are left out.
+/// One collation of each order: those of UCA 4.0.0 that differ in the character set alone are left
+/// out.
 fn orders() -> impl Iterator<Item = &'static Collation> {
     COLLATIONS.iter().filter(|collation| {
         let name = collation.name;

@@ -1,8 +1,9 @@
 //! The rows of `SHOW COLLATION`.
 //!
 //! # Not here
-//! How each orders text (`order`). Missing are MySQL's `latin2_czech_cs` and `cp1250_czech_cs`, whose
-//! weights are not those of single characters, and `utf8mb4_ja_0900_as_cs_ks`, which has four levels.
+//! How each orders text (`order`). Missing are MySQL's `latin2_czech_cs` and `cp1250_czech_cs`,
+//! whose weights are not those of single characters, and `utf8mb4_ja_0900_as_cs_ks`, which has four
+//! levels.
 
 use crate::registry::Charset::{
     Armscii8, Ascii, Big5, Binary, Cp850, Cp852, Cp866, Cp932, Cp1250, Cp1251, Cp1256, Cp1257,

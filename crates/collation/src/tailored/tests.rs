@@ -1,4 +1,5 @@
-//! Orders of languages, and the agreement of compare, keys, hashes and LIKE for groups of characters.
+//! Orders of languages, and the agreement of compare, keys, hashes and LIKE for groups of
+//! characters.
 
 use std::cmp::Ordering::{Equal, Greater, Less};
 

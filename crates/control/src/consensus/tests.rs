@@ -39,8 +39,6 @@ struct Net {
     kept: u64,
     /// How much longer messages to and from a node take.
     slow: BTreeMap<u16, Duration>,
-    /// Messages of leaders whose term was over, with others in place of what was committed since.
-    replaced: usize,
 }
 
 fn voter(node: u16) -> Voter {
@@ -71,7 +69,6 @@ impl Net {
             sent: BTreeMap::new(),
             kept: 0,
             slow: BTreeMap::new(),
-            replaced: 0,
         };
         net.peer(1).consensus.found(CLUSTER);
         net.settle(1);
@@ -152,9 +149,6 @@ impl Net {
                 if let Message::AppendEntriesCall { header, entries, .. } = &message {
                     let broken = consensus.broken_by(cluster, header.term, entries);
                     assert_eq!(broken, None, "{to:?} refuses what {from:?} sends: {message:?}");
-                    let other = consensus.first_difference(entries);
-                    let committed = consensus.node.commit_index();
-                    self.replaced += usize::from(other.is_some_and(|at| at.index <= committed));
                 }
                 consensus.receive(now, cluster, message, &commands);
             }
@@ -263,7 +257,6 @@ impl Net {
 
 #[test]
 fn random_networks_agree() {
-    let mut replaced = 0;
     for seed in 0..60 {
         let mut net = Net::new(seed, 5);
         net.run(Instant::from_nanos(200_000_000), true);
@@ -292,9 +285,7 @@ fn random_networks_agree() {
         for peer in net.peers.values() {
             assert_eq!(peer.applied, committed, "seed {seed}: somebody is behind");
         }
-        replaced += net.replaced;
     }
-    assert!(replaced > 0, "nobody was late enough for that");
 }
 
 /// Three voters of which the first leads, that keep their logs.

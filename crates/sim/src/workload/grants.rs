@@ -5,10 +5,10 @@
 //! change, made from the accounts that the session knows.
 //!
 //! Judged by: each version is acknowledged to one session only, as a change that was made from
-//! older accounts is refused as a whole; both of a pair have the same version, wherever one looks; all
-//! who have seen accounts as of one entry of the control log have seen the same, and versions only
-//! grow from entry to entry; and what was acknowledged is there at the end, whatever has failed or
-//! was restarted since.
+//! older accounts is refused as a whole; both of a pair have the same version, wherever one looks;
+//! all who have seen accounts as of one entry of the control log have seen the same, and versions
+//! only grow from entry to entry; and what was acknowledged is there at the end, whatever has
+//! failed or was restarted since.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;

@@ -3,13 +3,14 @@
 //! # Owns
 //! COM_STMT_EXECUTE with a cursor, COM_STMT_FETCH.
 //! # Guarantees
-//! What the client is told is what MySQL tells it: a cursor is open after every execution that gives
-//! columns, also without rows, and is closed by the first fetch that asks for a row behind the last.
-//! Rows are those of the execution, whatever the session does before they are fetched.
-//! A statement whose rows are fetched one batch after the other does not run ahead of its client;
+//! What the client is told is what MySQL tells it: a cursor is open after every execution that
+//! gives columns, also without rows, and is closed by the first fetch that asks for a row behind
+//! the last. Rows are those of the execution, whatever the session does before they are fetched. A
+//! statement whose rows are fetched one batch after the other does not run ahead of its client;
 //! when the session is wanted for another command, its other rows are made and kept before that.
 //! # Limits
-//! Kept rows count as memory of the session (error 3170 at the fetch that comes to what is missing).
+//! Kept rows count as memory of the session (error 3170 at the fetch that comes to what is
+//! missing).
 //! # Not here
 //! The rows (`result::cursor`).
 

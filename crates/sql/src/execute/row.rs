@@ -250,8 +250,8 @@ impl RowMaker {
         self.store_result(run, at, value, &of.result)
     }
 
-    /// As [`RowMaker::store`], for a result: a hexadecimal or bit literal is a number in a column of
-    /// numbers.
+    /// As [`RowMaker::store`], for a result: a hexadecimal or bit literal is a number in a column
+    /// of numbers.
     pub(crate) fn store_result(
         &self,
         run: &mut Run<'_>,

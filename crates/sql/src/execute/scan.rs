@@ -616,15 +616,16 @@ fn locate_range(
 /// Bounds of the byte strings that begin with these bytes: from them on, and before the next bytes
 /// that are greater than all of these strings.
 fn bound_bytes(low: &mut IndexBound, high: &mut IndexBound, prefix: &[u8], stored: ColumnType) {
-    let length = match stored {
-        ColumnType::Fixed(length) => Some(usize::from(length)),
-        _ => None,
+    let (longest, fixed) = match stored {
+        ColumnType::Fixed(length) => (length, Some(usize::from(length))),
+        stored => (stored.variable_max().unwrap_or(u16::MAX), None),
     };
-    if prefix.is_empty() || length.is_some_and(|length| prefix.len() > length) {
+    // No value begins with more bytes than the longest one has; the condition says so itself.
+    if prefix.is_empty() || prefix.len() > usize::from(longest) {
         return;
     }
     let value = |mut bytes: Vec<u8>| {
-        bytes.resize(length.unwrap_or(bytes.len()), 0);
+        bytes.resize(fixed.unwrap_or(bytes.len()), 0);
         Value::Bytes(bytes.into())
     };
     low.values.push(value(prefix.to_vec()));

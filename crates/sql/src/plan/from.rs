@@ -83,7 +83,8 @@ impl Tree<'_> {
 
 impl Tree<'_> {
     /// The places of the columns of `*`: of a join those that USING and NATURAL have merged, once
-    /// and in the order of the first table, then the others of both sides as they are written.
+    /// and in the order of the first table, then the others of both sides. The sides come as they
+    /// are written; where columns are merged, a RIGHT JOIN is the LEFT JOIN of its turned sides.
     fn star(&self, scope: &Scope<'_>) -> Vec<u32> {
         let (left, right, equal) = match self {
             Self::Table(at) => {
@@ -96,9 +97,8 @@ impl Tree<'_> {
         };
         let (left, right) = (left.star(scope), right.star(scope));
         // Of a RIGHT JOIN the second table is on the left.
-        let is_turned = left.first() > right.first();
-        let first = if is_turned { &right } else { &left };
-        let merged = first.iter().filter_map(|place| {
+        let is_turned = equal.is_empty() && left.first() > right.first();
+        let merged = left.iter().filter_map(|place| {
             let pair = equal.iter().find(|(a, b)| a == place || b == place);
             pair.map(|(kept, _)| *kept)
         });

@@ -163,7 +163,12 @@ fn bounds_are_encoded_and_bad_specs_are_refused() {
         (ScanSpec { partition_key: Some(vec![]), ..heap.clone() }, ErrorCode::BadRequest),
         (ScanSpec { lock: LockMode::Shared, ..heap.clone() }, ErrorCode::BadRequest),
         (
-            ScanSpec { snapshot: Some(Epoch(1)), in_transaction: true, ..heap.clone() },
+            ScanSpec {
+                snapshot: Some(Epoch(1)),
+                in_transaction: true,
+                lock: LockMode::Shared,
+                ..heap.clone()
+            },
             ErrorCode::BadRequest,
         ),
         (ScanSpec::index(BASE, model::IndexId(99), ScanOrder::Ascending), ErrorCode::UnknownIndex),
