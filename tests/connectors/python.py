@@ -193,7 +193,7 @@ def attributes(connection):
     cursor.clear_attributes()
     cursor.execute(
         "SELECT ATTR_VALUE FROM performance_schema.session_account_connect_attrs "
-        "WHERE PROCESSLIST_ID = CONNECTION_ID() AND ATTR_NAME = '_connector_name'"
+        "WHERE PROCESSLIST_ID = CONNECTION_ID() AND ATTR_VALUE = 'mysql-connector-python'"
     )
     check("connection attributes", cursor.fetchall(), [("mysql-connector-python",)])
 

@@ -91,7 +91,8 @@ fn statements_change_values_whole() {
         ("UPDATE t SET n = n + 7, b = VALUE WHERE id < 30", 29),
         ("UPDATE t SET id = id + 1000 WHERE n % 2 = 0", 31),
         ("DELETE FROM t WHERE id BETWEEN 1010 AND 1015", 3),
-        ("REPLACE INTO t (id, n, b) SELECT id, n, b FROM t AS s WHERE id > 1000", 56),
+        // Rows that are replaced by themselves count once, except where parts lie beside them.
+        ("REPLACE INTO t (id, n, b) SELECT id, n, b FROM t AS s WHERE id > 1000", 52),
         ("UPDATE t AS a JOIN t AS b ON a.id = b.id SET a.b = b.b, a.n = b.n WHERE b.n > 50", 0),
         ("DELETE FROM t ORDER BY b DESC LIMIT 5", 5),
     ] {
