@@ -20,6 +20,7 @@ fn is_root() -> bool {
 
 /// Runs a script of bash in a directory, in a network of its own, as `user` if we are root. None
 /// where the machine permits no such network.
+#[expect(clippy::print_stdout, reason = "whoever runs it wants to know what was left out")]
 fn alone(directory: &Path, user: u32, script: &str) -> Option<Output> {
     let unshare = || {
         let mut command = Command::new("unshare");

@@ -6,8 +6,7 @@
 //! kB for a large one.
 //! # Invariants
 //! 1. Conversion is MySQL's for every code and every character of the first plane: tests compare
-//! sums
-//!    over all of them with what another server answers (`tables/measured.txt`).
+//!    sums over all of them with what another server answers (`tables/measured.txt`).
 //! # Not here
 //! Conversion of whole texts (`convert`).
 

@@ -6,7 +6,7 @@
 //! is unpacked when it is first needed, and stays; it takes some kilobytes.
 //! # Invariants
 //! 1. Of several groups that a text may begin with the longest counts; groups are found from the
-//! left.
+//!    left.
 //! # Not here
 //! The rules of the languages: `crates/collation/generate/tailorings.py`.
 

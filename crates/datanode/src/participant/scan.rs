@@ -663,10 +663,8 @@ impl Participant {
             let handle = self.legs.find(transaction, leg)?;
             Some((self.legs.leg(handle), seen_to))
         });
-        let as_of = scan
-            .request
-            .snapshot
-            .filter(|_| !ctx.mutated(Mutation::OwnRowsHideSnapshot) || own.is_none());
+        let forgets = ctx.mutated(Mutation::OwnRowsHideSnapshot) && own.is_some();
+        let as_of = scan.request.snapshot.filter(|_| !forgets);
         let view = match (as_of, own) {
             (as_of, Some((leg, seen_to))) => {
                 places.follow((leg, seen_to), &replica.partition, &scan.range);
@@ -682,12 +680,7 @@ impl Participant {
             walk = walk.plain();
         }
         let most = ctx.step_rows(Continue::Scans);
-        if let Some(machine) = &mut scan.machine {
-            machine.limit(most, ctx.config().scan_step_rows);
-            let step = scan.compute(&replica.partition, &mut walk, most as usize);
-            if !matches!(step, Step::End | Step::Anew) {
-                scan.position = walk.after_last();
-            }
+        if let Some(step) = scan.compute_step(&replica.partition, &mut walk, most, ctx) {
             return step;
         }
         let (locks, mut left) = (&mut replica.locks, most);
@@ -736,6 +729,22 @@ impl Participant {
 }
 
 impl Scan {
+    /// A step of the scan's program, if it has one, over at most so many rows.
+    fn compute_step(
+        &mut self,
+        partition: &Partition,
+        walk: &mut Walk<'_>,
+        most: u32,
+        ctx: &Ctx<'_>,
+    ) -> Option<Step> {
+        self.machine.as_mut()?.limit(most, ctx.config().scan_step_rows);
+        let step = self.compute(partition, walk, most as usize);
+        if !matches!(step, Step::End | Step::Anew) {
+            self.position = walk.after_last();
+        }
+        Some(step)
+    }
+
     /// Whether a row's lock is granted; if it is to be waited for, it is asked for.
     fn lock(&self, locks: &mut LockTable, hash: u64, owner: (LegHandle, LockMode)) -> bool {
         let (lock, owner, mode) = (LockKey(hash), LockOwner(owner.0.0), owner.1);
