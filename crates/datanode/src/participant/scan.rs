@@ -680,8 +680,8 @@ impl Participant {
             walk = walk.plain();
         }
         let most = ctx.step_rows(Continue::Scans);
-        if let Some(step) = scan.compute_step(&replica.partition, &mut walk, most, ctx) {
-            return step;
+        if scan.machine.is_some() {
+            return scan.compute_step(&replica.partition, walk, most, ctx);
         }
         let (locks, mut left) = (&mut replica.locks, most);
         let step = loop {
@@ -729,20 +729,22 @@ impl Participant {
 }
 
 impl Scan {
-    /// A step of the scan's program, if it has one, over at most so many rows.
+    /// A step of the scan's program, over at most so many rows.
     fn compute_step(
         &mut self,
         partition: &Partition,
-        walk: &mut Walk<'_>,
+        mut walk: Walk<'_>,
         most: u32,
         ctx: &Ctx<'_>,
-    ) -> Option<Step> {
-        self.machine.as_mut()?.limit(most, ctx.config().scan_step_rows);
-        let step = self.compute(partition, walk, most as usize);
+    ) -> Step {
+        if let Some(machine) = &mut self.machine {
+            machine.limit(most, ctx.config().scan_step_rows);
+        }
+        let step = self.compute(partition, &mut walk, most as usize);
         if !matches!(step, Step::End | Step::Anew) {
             self.position = walk.after_last();
         }
-        Some(step)
+        step
     }
 
     /// Whether a row's lock is granted; if it is to be waited for, it is asked for.
