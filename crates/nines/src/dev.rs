@@ -102,8 +102,7 @@ pub(crate) fn run(options: DevOptions) -> Result<(), String> {
     let (durable, memory) = (options.durable, options.query_memory);
     let application = application::sql_node(address, admission, variables, durable, memory);
     let endpoint = Endpoint::new(nodes(shape));
-    let http_port = options.http_port;
-    let serves_http = http_port.map(|port| endpoint.serve_loopback(port)).transpose()?;
+    let serves_http = options.http_port.map(|port| endpoint.serve_loopback(port)).transpose()?;
     let config = config(&options, shape, threads, on_disk);
     let desk = OneProcess::new(Nodes {
         data: shape.data_nodes,

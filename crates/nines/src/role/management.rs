@@ -708,8 +708,7 @@ impl Desk {
                     return Err("who shows no certificate has none to be renewed".into());
                 };
                 self.check_member(who.role.name(), Some(who.node.0))?;
-                let certified =
-                    registry.renew((who.role, who.node.0), &serial, &request, &names)?;
+                let certified = registry.renew((who.role, who.node.0), serial, &request, &names)?;
                 self.note(&format!("signed another certificate for {who}"));
                 value(&certified)
             }

@@ -101,7 +101,10 @@ impl RegisterBook {
     fn scanned(&mut self, how: &str, rows: &[Vec<Value>], known: &BTreeMap<i64, i64>) {
         let found: BTreeMap<i64, i64> =
             rows.iter().map(|row| (int(&row[0]), int(&row[1]))).collect();
-        assert_eq!(found.len(), rows.len(), "{how}: a row twice");
+        // Who has read a row that goes and comes back may meet it again in its new place.
+        let stay = |row: &&Vec<Value>| int(&row[0]) < PASSING;
+        let (told, distinct) = (rows.iter().filter(stay).count(), found.range(..PASSING).count());
+        assert_eq!(told, distinct, "{how}: a row twice");
         let ids: Vec<i64> = self.rows.keys().copied().collect();
         for id in ids {
             self.found(how, id, found.get(&id).copied(), known);
