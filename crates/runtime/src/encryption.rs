@@ -36,7 +36,7 @@ pub(crate) use key_file::KEYS_FILE;
 use key_file::Wrapped;
 pub use master::{KeySource, MasterKeys};
 pub use reader::FileReader;
-pub(crate) use stream::StreamCipher;
+pub(crate) use stream::{AES, StreamCipher};
 
 /// Bytes of every key: AES-256.
 const KEY: usize = 32;
@@ -294,7 +294,7 @@ impl KeyRing {
         contents.drain(..header);
         match cipher {
             FileCipher::Stream(cipher) => {
-                cipher.decrypt(0, &mut contents);
+                cipher.decrypt(0, &mut contents, true);
                 Ok(contents)
             }
             FileCipher::Blocks(cipher) => Ok(cipher.open_all(&contents)),

@@ -276,7 +276,7 @@ fn many(options: &Options, out: &mut dyn Write) -> std::io::Result<bool> {
     let mut progress = Progress::new("", count);
     each_seed(options, seeds, options.mutation, |outcome| {
         summary.add(&outcome);
-        progress.add(outcome.failure.is_some());
+        progress.add(outcome.seed, outcome.failure.as_deref());
         if outcome.failure.is_some() {
             failures.push(replay(&outcome, options));
             reports.push(outcome.report);
@@ -334,7 +334,7 @@ fn first_to_notice(
     let mut caught: Option<(u64, String)> = None;
     let mut progress = Progress::new(format!("{mutation:?}: "), seeds.end - seeds.start);
     each_seed(options, seeds, mutation, |outcome| {
-        progress.add(outcome.failure.is_some());
+        progress.add(outcome.seed, outcome.failure.as_deref());
         if let Some(failure) = outcome.failure
             && caught.as_ref().is_none_or(|(seed, _)| outcome.seed < *seed)
         {

@@ -20,7 +20,9 @@ use ondisk::is_written_in_place;
 use rustix::fs::{FallocateFlags, fallocate, fstatvfs};
 use rustix::io::Errno;
 
-use crate::encryption::{BLOCK, BlockCipher, FileCipher, HEADER, KeyRing, Layout, StreamCipher};
+use crate::encryption::{
+    AES, BLOCK, BlockCipher, FileCipher, HEADER, KeyRing, Layout, StreamCipher,
+};
 
 /// An open file.
 #[derive(Debug)]
@@ -119,7 +121,7 @@ impl OpenFile {
         if again > 0 {
             // What the disk had no space for is written again.
             let mut there = read_at(&self.file, HEADER + offset, again)?;
-            cipher.decrypt(offset, &mut there);
+            self.decrypt_stream(cipher, offset, &mut there)?;
             if there != bytes[..there.len()] {
                 return Err(refused("other bytes are in this place already"));
             }
@@ -166,7 +168,7 @@ impl OpenFile {
     pub(super) fn read(&self, offset: u64, length: u64) -> io::Result<Vec<u8>> {
         if let Some((at, length)) = self.readable(offset, length)? {
             let mut bytes = read_at(&self.file, at, length)?;
-            self.decrypt(offset, &mut bytes);
+            self.decrypt(offset, &mut bytes)?;
             return Ok(bytes);
         }
         let Some(Some(FileCipher::Blocks(cipher))) = self.cipher.get() else {
@@ -201,11 +203,22 @@ impl OpenFile {
         Ok(Some((at, length)))
     }
 
-    /// Decrypts what was read where [`OpenFile::readable`] said.
-    pub(super) fn decrypt(&self, offset: u64, bytes: &mut [u8]) {
-        if let Some(Some(FileCipher::Stream(cipher))) = self.cipher.get() {
-            cipher.decrypt(offset, bytes);
+    /// Decrypts what was read where [`OpenFile::readable`] said. Where a hole seems to begin with the
+    /// bytes, the block before them is read.
+    pub(super) fn decrypt(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
+        match self.cipher.get() {
+            Some(Some(FileCipher::Stream(cipher))) => self.decrypt_stream(cipher, offset, bytes),
+            _ => Ok(()),
         }
+    }
+
+    fn decrypt_stream(&self, cipher: &StreamCipher, at: u64, bytes: &mut [u8]) -> io::Result<()> {
+        let behind_hole = match StreamCipher::block_before(at, bytes) {
+            None => true,
+            Some(before) => read_at(&self.file, HEADER + before, AES)? == [0; AES],
+        };
+        cipher.decrypt(at, bytes, behind_hole);
+        Ok(())
     }
 
     /// Makes bytes ready to be written by somebody else: encrypts them, and says where in the file

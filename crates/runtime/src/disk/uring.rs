@@ -195,13 +195,16 @@ impl Driver {
 
     /// The ring has carried out an operation.
     fn landed(&mut self, key: LaneKey, outcome: io::Result<Work>) -> io::Result<()> {
-        let result = match outcome {
-            Ok(Work::Read { mut bytes, .. }) => {
+        let outcome = outcome.and_then(|work| match work {
+            Work::Read { mut bytes, .. } => {
                 let (file, offset) = self.run(key).reads.take().expect("noted when it began");
-                file.decrypt(offset, &mut bytes);
+                file.decrypt(offset, &mut bytes)?;
                 Ok(DiskAnswer::Bytes(bytes))
             }
-            Ok(_) => Ok(DiskAnswer::Done),
+            _ => Ok(DiskAnswer::Done),
+        });
+        let result = match outcome {
+            Ok(answer) => Ok(answer),
             Err(error) => {
                 let run = &self.runs[&key];
                 let (at, request) = (run.answers.len(), run.request.as_ref());

@@ -20,6 +20,8 @@ enum Source {
         file: File,
         cipher: StreamCipher,
         offset: u64,
+        /// See [`StreamCipher::decrypt`].
+        behind_hole: bool,
     },
     /// Such files are small.
     Whole(Cursor<Vec<u8>>),
@@ -34,7 +36,9 @@ impl FileReader {
         let cipher = keys.map(|keys| keys.cipher(&beginning)).transpose();
         let source = match cipher.map_err(io::Error::other)?.flatten() {
             None => Source::Plain(Cursor::new(beginning).chain(file)),
-            Some(FileCipher::Stream(cipher)) => Source::Stream { file, cipher, offset: 0 },
+            Some(FileCipher::Stream(cipher)) => {
+                Source::Stream { file, cipher, offset: 0, behind_hole: true }
+            }
             Some(FileCipher::Blocks(cipher)) => {
                 let mut blocks = Vec::new();
                 file.read_to_end(&mut blocks)?;
@@ -50,9 +54,9 @@ impl Read for FileReader {
         match &mut self.source {
             Source::Plain(file) => file.read(bytes),
             Source::Whole(contents) => contents.read(bytes),
-            Source::Stream { file, cipher, offset } => {
+            Source::Stream { file, cipher, offset, behind_hole } => {
                 let count = file.read(bytes)?;
-                cipher.decrypt(*offset, &mut bytes[..count]);
+                *behind_hole = cipher.decrypt(*offset, &mut bytes[..count], *behind_hole);
                 *offset += count as u64;
                 Ok(count)
             }

@@ -14,7 +14,12 @@ use aws_lc_rs::cipher::{AES_256, EncryptingKey, EncryptionContext, UnboundCipher
 use super::KEY;
 
 /// Bytes of a block of AES.
-const AES: usize = 16;
+pub(crate) const AES: usize = 16;
+
+/// Bytes from an offset to the next block.
+fn lead(offset: u64) -> usize {
+    (offset.wrapping_neg() % AES as u64) as usize
+}
 
 /// The cipher of a file.
 pub(crate) struct StreamCipher {
@@ -28,19 +33,34 @@ impl StreamCipher {
         Self { key: Box::new(EncryptingKey::ctr(key).expect("counter mode is there")) }
     }
 
-    /// Decrypts the bytes at an offset of the contents. A block of zeros stays zeros: nothing that
-    /// is encrypted looks so, but what a file system puts where nothing was written.
-    pub(crate) fn decrypt(&self, offset: u64, bytes: &mut [u8]) {
-        let (mut from, mut at) = (0, (offset.wrapping_neg() % AES as u64) as usize);
-        while let Some(block) = bytes.get(at..at + AES) {
-            let is_hole = block == [0; AES];
-            if is_hole {
+    /// Decrypts the bytes at an offset of the contents. A hole stays zeros: blocks of zeros, which
+    /// a file system puts where nothing was written. The first such block behind one that was
+    /// written is no part of the hole: of a block that was written in part, the bytes may happen to
+    /// be zeros, one byte in 256 cases. `behind_hole` says whether the block before the first whole
+    /// one is a hole too, or nothing is before it. Returns the same for what comes next.
+    pub(crate) fn decrypt(&self, offset: u64, bytes: &mut [u8], mut behind_hole: bool) -> bool {
+        let (mut from, mut at) = (0, lead(offset).min(bytes.len()));
+        while at < bytes.len() {
+            let end = bytes.len().min(at + AES);
+            let is_zeros = bytes[at..end].iter().all(|byte| *byte == 0);
+            if is_zeros && behind_hole {
                 self.apply(offset + from as u64, &mut bytes[from..at]);
-                from = at + AES;
+                from = end;
             }
-            at += AES;
+            behind_hole = is_zeros;
+            at = end;
         }
         self.apply(offset + from as u64, &mut bytes[from..]);
+        behind_hole
+    }
+
+    /// Where the block begins that [`StreamCipher::decrypt`] has to know of before it decrypts these
+    /// bytes; none where no hole begins with them.
+    pub(crate) fn block_before(offset: u64, bytes: &[u8]) -> Option<u64> {
+        let first = bytes.get(lead(offset)..)?;
+        let is_zeros = first.iter().take(AES).all(|byte| *byte == 0);
+        let at = offset + lead(offset) as u64;
+        (is_zeros && !first.is_empty() && at > 0).then(|| at - AES as u64)
     }
 
     /// Encrypts, or decrypts, the bytes at an offset of the contents.

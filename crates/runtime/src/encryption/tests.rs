@@ -209,7 +209,7 @@ fn the_key_stream_is_aes_256_in_counter_mode() {
         let mut piece = text[from..to].to_vec();
         cipher.apply(from as u64, &mut piece);
         assert_eq!(piece, whole[from..to], "{from}..{to}");
-        cipher.decrypt(from as u64, &mut piece);
+        cipher.decrypt(from as u64, &mut piece, true);
         assert_eq!(piece, text[from..to], "{from}..{to}");
     }
     // The first block is the encryption of zero: of all zeros it is the key stream itself.
@@ -217,6 +217,34 @@ fn the_key_stream_is_aes_256_in_counter_mode() {
     StreamCipher::new(&[0; KEY]).apply(0, &mut zeros);
     let known = 0xdc95_c078_a240_8989_ad48_a214_9284_2087_u128;
     assert_eq!(u128::from_be_bytes(zeros), known, "AES-256 of a zero block with a zero key");
+}
+
+#[test]
+fn a_block_that_was_begun_is_no_hole() {
+    // Of some block the first byte is encrypted as zero: it was written, and all behind it was not.
+    let cipher = StreamCipher::new(&[7; KEY]);
+    let mut met = 0;
+    for number in 1..2_000_usize {
+        let text = vec![b'a'; number * AES + 1];
+        let mut file = text.clone();
+        cipher.apply(0, &mut file);
+        met += u32::from(file.last() == Some(&0));
+        file.resize(text.len() + 5 * AES, 0);
+        let mut whole = file.clone();
+        assert!(cipher.decrypt(0, &mut whole, true));
+        assert_eq!(whole[..text.len()], text);
+        let behind = (number + 2) * AES;
+        assert!(whole[behind..].iter().all(|byte| *byte == 0));
+        // A read that begins there has to be told what is before.
+        for from in [number * AES - 3, number * AES, behind] {
+            let mut part = file[from..].to_vec();
+            let before = StreamCipher::block_before(from as u64, &part);
+            let behind_hole = before.is_none_or(|at| file[at as usize..][..AES] == [0; AES]);
+            cipher.decrypt(from as u64, &mut part, behind_hole);
+            assert_eq!(part, whole[from..]);
+        }
+    }
+    assert!(met > 0, "one block in 256");
 }
 
 #[test]

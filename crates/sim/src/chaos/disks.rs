@@ -312,7 +312,7 @@ impl Chaos {
         else {
             return;
         };
-        let (life, before) = (world.incarnation(node), world.newest_epoch());
+        let before = world.newest_epoch();
         let quiet = self.is_quiet_but_for(world, node);
         self.risk(world, node, HOST_WAITS);
         world.stick_disk(node, HOST_WAITS.times(100));
@@ -323,7 +323,8 @@ impl Chaos {
         let interval = config.epoch_interval.max(config.epoch_interval_idle).as_nanos().max(1);
         let least = HOST_WAITS.as_nanos() / interval / 4;
         assert!(passed >= least || !quiet, "{passed} epochs beside a disk that does not answer");
-        if world.is_running(node) && world.incarnation(node) == life {
+        // A node that was removed meanwhile has started anew, and its new life waits as well.
+        if world.is_running(node) {
             world.crash(node);
             self.note(world, format!("the host of {node} ends it"));
         }

@@ -27,10 +27,15 @@ impl Progress {
         Self { what: what.into(), total, done: 0, failed: 0, began: now, told: now, live }
     }
 
-    /// A seed has been run.
-    pub(super) fn add(&mut self, failed: bool) {
+    /// A seed has been run. One that failed is named at once.
+    pub(super) fn add(&mut self, seed: u64, failure: Option<&str>) {
         self.done += 1;
-        self.failed += u64::from(failed);
+        self.failed += u64::from(failure.is_some());
+        if let Some(why) = failure {
+            let (begin, end) = if self.live { ("\r", "\x1b[K") } else { ("", "") };
+            let first = why.lines().next().unwrap_or_default();
+            let _ = writeln!(std::io::stderr(), "{begin}seed {seed} failed: {first}{end}");
+        }
         let every = if self.live { EVERY_ON_TERMINAL } else { EVERY };
         if self.told.elapsed() < every {
             return;
@@ -86,8 +91,8 @@ mod tests {
     #[test]
     fn the_rest_takes_as_long_as_what_was_done() {
         let mut progress = Progress::new("", 300);
-        progress.add(false);
-        progress.add(true);
+        progress.add(1, None);
+        progress.add(2, Some("lost"));
         let line = progress.line(Duration::from_secs(4));
         assert_eq!(line, "2 of 300 seeds, 1 failure, 4 s; about 10 min left");
         let mut progress = Progress::new("NoFence: ", 2);
@@ -95,8 +100,8 @@ mod tests {
             progress.line(Duration::ZERO),
             "NoFence: 0 of 2 seeds, 0 failures, 0 s; about 0 s left"
         );
-        progress.add(false);
-        progress.add(false);
+        progress.add(1, None);
+        progress.add(1, None);
         let line = progress.line(Duration::from_secs(7_300));
         assert_eq!(line, "NoFence: 2 of 2 seeds, 0 failures, 2 h 1 min; about 0 s left");
     }
