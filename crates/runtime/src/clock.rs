@@ -1,4 +1,5 @@
-//! The host's clocks: the machine's monotonic clock as the actors' [`Instant`], and the time of day.
+//! The host's clocks: the machine's monotonic clock as the actors' [`Instant`], and the time of
+//! day.
 
 use std::time;
 
