@@ -203,8 +203,8 @@ impl OpenFile {
         Ok(Some((at, length)))
     }
 
-    /// Decrypts what was read where [`OpenFile::readable`] said. Where a hole seems to begin with the
-    /// bytes, the block before them is read.
+    /// Decrypts what was read where [`OpenFile::readable`] said. Where a hole seems to begin with
+    /// the bytes, the block before them is read.
     pub(super) fn decrypt(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
         match self.cipher.get() {
             Some(Some(FileCipher::Stream(cipher))) => self.decrypt_stream(cipher, offset, bytes),

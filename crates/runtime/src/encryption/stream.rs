@@ -54,8 +54,8 @@ impl StreamCipher {
         behind_hole
     }
 
-    /// Where the block begins that [`StreamCipher::decrypt`] has to know of before it decrypts these
-    /// bytes; none where no hole begins with them.
+    /// Where the block begins that [`StreamCipher::decrypt`] has to know of before it decrypts
+    /// these bytes; none where no hole begins with them.
     pub(crate) fn block_before(offset: u64, bytes: &[u8]) -> Option<u64> {
         let first = bytes.get(lead(offset)..)?;
         let is_zeros = first.iter().take(AES).all(|byte| *byte == 0);
