@@ -12,6 +12,7 @@ mod dump;
 mod durability;
 mod encryption;
 mod explain;
+mod files;
 mod first_hour;
 mod first_start;
 mod foreign_keys;

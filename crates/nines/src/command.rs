@@ -372,7 +372,7 @@ fn place() -> [Arg; 4] {
 }
 
 /// Options that say how clients log in, and how their connections are encrypted.
-fn logins() -> [Arg; 13] {
+fn logins() -> [Arg; 14] {
     let file = |name, help| option(name, "FILE", help).value_parser(value_parser!(PathBuf));
     [
         file("tls-cert", "Certificates as PEM, the server's first [default: one is made]")
@@ -403,6 +403,12 @@ fn logins() -> [Arg; 13] {
         )
         .conflicts_with("reset-root-password"),
         flag("reset-root-password", "Give root a new random password, which is written to a file"),
+        option(
+            "secure-file-priv",
+            "DIR",
+            "Let SELECT … INTO OUTFILE and LOAD DATA INFILE use the files below a directory",
+        )
+        .value_parser(value_parser!(PathBuf)),
         flag("local-infile", "Ask clients for files that LOAD DATA LOCAL names"),
     ]
 }
@@ -577,6 +583,7 @@ fn place_options(matches: &ArgMatches) -> PlaceOptions {
                 None => AUDIT_BUFFER,
             },
         }),
+        files: path("secure-file-priv"),
         variables: variables(matches),
     }
 }

@@ -26,6 +26,7 @@ mod process;
 mod progress;
 mod role;
 mod root_password;
+mod server_files;
 mod top;
 
 use std::io::{self, Write};

@@ -13,10 +13,11 @@ use std::sync::Arc;
 
 use model::NodeId;
 use runtime::{Listeners, ServerTls, TlsMaker, TlsSettings};
-use sql::{Admission, AuditLog, OwnPassword, ServerAddress};
+use sql::{Admission, AuditLog, OwnPassword, ServerAddress, ServerFiles};
 
 use crate::audit::{AuditFile, AuditOptions};
 use crate::root_password::{Log, RootPasswordFile};
+use crate::server_files::ServerDirectory;
 use crate::{admission, machine};
 
 /// Where a process serves clients, as the command line says.
@@ -34,6 +35,8 @@ pub(crate) struct PlaceOptions {
     pub(crate) root: RootPassword,
     /// The audit log, if there is one.
     pub(crate) audit: Option<AuditOptions>,
+    /// The directory whose files statements may read and write.
+    pub(crate) files: Option<PathBuf>,
     /// First values of global variables.
     pub(crate) variables: Vec<(&'static str, String)>,
 }
@@ -82,6 +85,7 @@ pub(crate) struct Place {
     native_password: bool,
     root: RootPassword,
     audit: Option<AuditOptions>,
+    files: Option<Arc<ServerDirectory>>,
     /// Other machines can reach it.
     is_open: bool,
 }
@@ -131,6 +135,7 @@ impl Place {
         let socket = std::path::absolute(&socket).unwrap_or(socket);
         let native_password = options.native_password;
         let audit = options.audit.clone();
+        let files = options.files.as_deref().map(ServerDirectory::open).transpose()?.map(Arc::new);
         Ok(Place {
             directory,
             listeners,
@@ -142,6 +147,7 @@ impl Place {
             native_password,
             root,
             audit,
+            files,
             is_open,
         })
     }
@@ -185,7 +191,8 @@ impl Place {
             entropy: admission::entropy,
         });
         let encryption = admission::admission(&self.tls, &self.keys, self.native_password);
-        Ok(Admission { own_password, audit, ..encryption })
+        let files = self.files.clone().map(|files| files as Arc<dyn ServerFiles>);
+        Ok(Admission { own_password, audit, files, ..encryption })
     }
 
     /// On loopback `root` has no password, unless that was asked for: only this machine's users can

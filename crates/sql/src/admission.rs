@@ -19,6 +19,7 @@ use crate::account::first::OwnPassword;
 use crate::account::host;
 use crate::account::usage::Usage;
 use crate::audit::AuditLog;
+use crate::files::ServerFiles;
 
 /// Where a client comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,6 +137,8 @@ pub struct Admission {
     pub entropy: Option<fn() -> Option<u64>>,
     /// What happens is told there.
     pub audit: Option<Arc<dyn AuditLog>>,
+    /// Files that statements may read and write, if there are some.
+    pub files: Option<Arc<dyn ServerFiles>>,
     /// `root` gets a password that the cluster makes; without it `root` has none at first.
     pub own_password: Option<OwnPassword>,
 }

@@ -20,6 +20,7 @@ pub(crate) mod key;
 pub(crate) mod large;
 pub(crate) mod load;
 pub(crate) mod observe;
+mod outfile;
 pub(crate) mod point;
 pub(crate) mod pushdown;
 pub(crate) mod recursion;
@@ -78,7 +79,7 @@ pub(crate) async fn run_once(
         Some(ast::IntoTarget::Variables(variables)) => {
             into_variables(session, plan, parameters, variables).await
         }
-        Some(_) => Err(SqlError::not_supported("SELECT ... INTO OUTFILE")),
+        Some(file) => outfile::into_file(session, plan, parameters, file).await,
     }
 }
 

@@ -29,6 +29,7 @@ mod dispatch;
 mod error;
 mod execute;
 mod facts;
+mod files;
 mod hint;
 mod information;
 mod insert_id;
@@ -61,6 +62,7 @@ pub use admission::{
 };
 pub use audit::{AuditFigures, AuditLimits, AuditLog, CLASSES as AUDIT_CLASSES, Kept};
 pub use directory::{Counters, Directory, Process, Registry};
+pub use files::{FileError, FileErrorKind, FilePart, FileParts, NewFile, ServerFiles};
 pub use memory::QueryMemory;
 pub use node::{ServerAddress, SqlNode, SqlOptions};
 pub use pace::Clock;

@@ -1,17 +1,21 @@
-//! LOAD DATA LOCAL: rows out of a file of the client's.
+//! LOAD DATA: rows out of a file of the client's, or of the server's.
 //!
 //! # Owns
 //! Splitting a stream of bytes into lines and fields as FIELDS and LINES say.
 //! # Guarantees
 //! The file is never in memory as a whole: it is read in packets and inserted in batches, in one
-//! statement. What does not fit a column is made to fit with a warning, as MySQL does for LOCAL.
+//! statement. With LOCAL or IGNORE what does not fit a column is made to fit with a warning, and a row
+//! that cannot be stored is left out; otherwise that is an error, in strict mode, and ends the statement.
 //! # Not here
-//! Files of the server: refused, as a server that reads files for clients reads too many.
+//! Which files of the server there are, and who may read them (`files`, `account`).
+
+use std::cell::RefCell;
+use std::rc::Rc;
 
 use client::{ClientOperation, OperationAnswer};
 use collation::Charset;
 use model::{ErrorCode, Value};
-use mysql_wire::answer;
+use mysql_wire::{Channel, answer};
 use mysql_wire::constants::capability;
 use sql_expression::{Binder, Clause, Level, Pauses, Scope, ScopeTable, SqlError};
 use sql_parser::ast::{self, LoadColumn, LoadDuplicates};
@@ -20,6 +24,7 @@ use wire::{Effect, LockMode, Projection, WaitPolicy};
 
 use crate::access::{ReadMode, Reader};
 use crate::catalog::option;
+use crate::connection::next_packet;
 use crate::execute::generate::{generate, take};
 use crate::execute::insert::{BATCH, column_at};
 use crate::execute::reference;
@@ -27,7 +32,10 @@ use crate::execute::reference::batch::Batch;
 use crate::execute::reference::children::{Cascade, before_delete};
 use crate::execute::row::{RowMaker, implicit_default};
 use crate::execute::run::{Row, Run};
+use crate::files::{self, Input};
 use crate::insert_id::{InsertId, RowId, StoredIds};
+use crate::kernel::Kernel;
+use crate::link::Link;
 use crate::memory::Held;
 use crate::plan::Planner;
 use crate::plan::from::definition_columns;
@@ -58,7 +66,8 @@ pub(crate) async fn load_data(
     let charset = charset_of(session, load)?;
     let mut planner = Planner::new(session, &[]);
     let definition = planner.insertable(&load.table, "LOAD")?;
-    let maker = RowMaker::new(&mut planner, &definition, true)?;
+    let lenient = load.local || load.duplicates == Some(LoadDuplicates::Ignore);
+    let maker = RowMaker::new(&mut planner, &definition, lenient)?;
     let targets = targets_of(&definition, &load.columns)?;
     let mut scope = Scope::new(None);
     let schema = Some(definition.database.as_str().into());
@@ -71,13 +80,7 @@ pub(crate) async fn load_data(
         let value = binder.bind(&assignment.value, Clause::FieldList)?;
         assignments.push((at, Formula::new(value)));
     }
-    let (link, channel) = out.link();
-    link.with_output(|bytes| {
-        channel
-            .borrow_mut()
-            .write(bytes, |bytes| answer::local_infile(bytes, load.path.as_bytes()));
-    });
-    let (link, channel) = (link.clone(), channel.clone());
+    let mut source = Source::begin(session, load, out)?;
     let mut run = Run::new(session, &[]);
     run.session.wrote(definition.table.id);
     let mut loader = Loader {
@@ -86,6 +89,7 @@ pub(crate) async fn load_data(
         assignments,
         replace: load.duplicates == Some(LoadDuplicates::Replace),
         charset,
+        lenient,
         undecoded: Vec::new(),
         batch: Vec::new(),
         counts: Counts::default(),
@@ -94,14 +98,20 @@ pub(crate) async fn load_data(
     let mut splitter = Splitter::new(&load.format, load.ignore_lines, &run);
     let mut failed = None;
     loop {
-        let packet = crate::connection::next_packet(&link, &channel).await?;
-        let last = packet.is_empty();
+        let part = match source.next(&run.session.kernel).await {
+            Ok(part) => part,
+            Err(error) => {
+                run.finish();
+                return Err(error);
+            }
+        };
+        let last = part.is_empty();
         // After an error the rest of the file is read and dropped: the client sends it anyway.
         if failed.is_none() {
-            let result = loader.take(&mut run, &mut splitter, &packet, last).await;
+            let result = loader.take(&mut run, &mut splitter, &part, last).await;
             failed = result.err();
         }
-        if last {
+        if last || failed.is_some() && !load.local {
             break;
         }
     }
@@ -116,6 +126,40 @@ pub(crate) async fn load_data(
         format!("Records: {records}  Deleted: {deleted}  Skipped: {skipped}  Warnings: {warnings}");
     let affected = records - skipped + deleted;
     Ok(Outcome::Done { affected, id, info })
+}
+
+/// Where the file is.
+enum Source {
+    Client { link: Link, channel: Rc<RefCell<Channel>> },
+    Server(Input),
+}
+
+impl Source {
+    /// Asks the client for the file, or the host.
+    fn begin(
+        session: &Session,
+        load: &ast::LoadData,
+        out: &mut ResultWriter,
+    ) -> Result<Self, SqlError> {
+        if !load.local {
+            let files = files::of_server(session)?;
+            return Ok(Source::Server(Input::open(&*files, &load.path)));
+        }
+        let (link, channel) = out.link();
+        link.with_output(|bytes| {
+            let ask = |bytes: &mut Vec<u8>| answer::local_infile(bytes, load.path.as_bytes());
+            channel.borrow_mut().write(bytes, ask);
+        });
+        Ok(Source::Client { link: link.clone(), channel: channel.clone() })
+    }
+
+    /// The next bytes; none at the end.
+    async fn next(&mut self, kernel: &Kernel) -> Result<Vec<u8>, SqlError> {
+        match self {
+            Source::Client { link, channel } => next_packet(link, channel).await,
+            Source::Server(input) => input.next(kernel).await,
+        }
+    }
 }
 
 /// Whether another row had to go for one that is stored.
@@ -133,8 +177,7 @@ fn check_allowed(
         return Err(SqlError::not_supported("LOAD XML"));
     }
     if !load.local {
-        let text = "The server reads no files: use LOAD DATA LOCAL";
-        return Err(SqlError::new(1290, "HY000", text));
+        return Ok(());
     }
     let switch = variables::registry::find("local_infile").expect("it is in the table");
     let is_off = variables::shown_text(session, switch, true).as_deref() == Some("OFF");
@@ -187,6 +230,8 @@ struct Loader {
     replace: bool,
     /// The character set of the file.
     charset: Charset,
+    /// What cannot be stored as it is, is changed or left out, with a warning.
+    lenient: bool,
     /// The first bytes of a character whose others are not there yet.
     undecoded: Vec<u8>,
     batch: Vec<Row>,
@@ -252,7 +297,7 @@ impl Loader {
                 Target::Column(_) if !is_there => {}
                 Target::Column(at) => {
                     row[*at] = match datum.is_null() {
-                        true => self.null(run, *at),
+                        true => self.null(run, *at)?,
                         false => self.maker.store(run, *at, datum, &text)?,
                     };
                     given[*at] = true;
@@ -266,10 +311,10 @@ impl Loader {
         }
         let line = self.counts.records;
         if missing {
-            run.context.note(Level::Warning, SqlError::of::<1261>(&[&line]));
+            self.complain(run, SqlError::of::<1261>(&[&line]))?;
         }
         if surplus {
-            run.context.note(Level::Warning, SqlError::of::<1262>(&[&line]));
+            self.complain(run, SqlError::of::<1262>(&[&line]))?;
         }
         for (at, _) in &self.assignments {
             if !std::mem::replace(&mut given[*at], true) {
@@ -285,14 +330,23 @@ impl Loader {
     }
 
     /// What a column gets of which the file says that it is NULL.
-    fn null(&self, run: &mut Run<'_>, at: usize) -> Datum {
+    fn null(&self, run: &mut Run<'_>, at: usize) -> Result<Datum, SqlError> {
         let column = &self.maker.definition.columns[at];
         if column.nullable || column.auto_increment || column.is_computed() {
-            return Datum::Null;
+            return Ok(Datum::Null);
         }
         let row = run.context.row_number;
-        run.context.note(Level::Warning, SqlError::of::<1263>(&[&column.name, &row]));
-        implicit_default(&column.sql_type)
+        self.complain(run, SqlError::of::<1263>(&[&column.name, &row]))?;
+        Ok(implicit_default(&column.sql_type))
+    }
+
+    /// What is wrong with a row, and can be put right: a warning, or an error in strict mode.
+    fn complain(&self, run: &mut Run<'_>, what: SqlError) -> Result<(), SqlError> {
+        if run.context.strict && !self.lenient {
+            return Err(what);
+        }
+        run.context.note(Level::Warning, what);
+        Ok(())
     }
 
     async fn send(&mut self, run: &mut Run<'_>) -> Result<(), SqlError> {
@@ -341,7 +395,11 @@ impl Loader {
                         ErrorCode::UniqueViolation => Some(refusal.detail.as_str()),
                         _ => return Err(crate::error::of_refusal(&refusal)),
                     };
-                    run.context.note(Level::Warning, self.maker.duplicate(index, row));
+                    let duplicate = self.maker.duplicate(index, row);
+                    if !self.lenient {
+                        return Err(duplicate);
+                    }
+                    run.context.note(Level::Warning, duplicate);
                     self.counts.skipped += 1;
                 }
             }
@@ -355,7 +413,7 @@ impl Loader {
         let before = run.session.kernel.savepoint();
         match self.store(run, &rows).await {
             Ok(()) => return Ok(()),
-            Err(error) if is_of_row(&error) => run.session.kernel.rollback_to(before).await?,
+            Err(error) if self.lenient && is_of_row(&error) => run.session.kernel.rollback_to(before).await?,
             Err(error) => return Err(error),
         }
         for row in rows.chunks(1) {

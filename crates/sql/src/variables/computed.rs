@@ -40,6 +40,10 @@ pub(crate) fn value(session: &Session, name: &str, global: bool) -> Option<Optio
             if session.shared.admission.native_password { "ON" } else { "OFF" }.to_owned()
         }
         "open_files_limit" => "1048576".to_owned(),
+        "secure_file_priv" => {
+            let files = session.shared.admission.files.as_ref();
+            return Some(files.map(|files| files.directory().to_owned()));
+        }
         "server_uuid" => server_uuid(&address.hostname, address.port),
         "system_time_zone" => "UTC".to_owned(),
         "version" => VERSION.to_owned(),
