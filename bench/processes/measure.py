@@ -4,7 +4,7 @@ stand still, what an empty cluster costs, what links cost, how many nodes can be
 spinning is worth.
 
 usage: measure.py BINARY [--only PART] [--rounds N]
-parts: gaps, idle, links, many, rejoin, spin
+parts: clients, gaps, idle, links, many, rejoin, spin
 
 Needs PyMySQL and sysbench. CPU time is of all server processes, user and system, from /proc.
 """
@@ -282,6 +282,49 @@ def links(binary, rounds):
         cluster.stop()
 
 
+def clients(binary, rounds):
+    """Point selects by prepared statements over TCP, with TLS and without, one beside the other."""
+    cluster = Cluster(binary)
+    cluster.start()
+    with cluster.connect() as connection, connection.cursor() as cursor:
+        cursor.execute("CREATE DATABASE sb")
+        cursor.execute("CREATE USER bench IDENTIFIED BY 'bench'")
+        cursor.execute("GRANT ALL ON sb.* TO bench")
+    sysbench(cluster, "oltp_point_select", "prepare")
+    found = {}
+    for number in (1, 8, 32):
+        for at in range(rounds + 1):
+            for name in ("plain", "TLS") if at % 2 else ("TLS", "plain"):
+                before = [sum(cpu_of(process.pid)) for process in cluster.processes.values()]
+                events = over_tcp(cluster, number, tls=name == "TLS")
+                after = [sum(cpu_of(process.pid)) for process in cluster.processes.values()]
+                nodes = [(b - a) / events * 1e6 for a, b in zip(before, after)]
+                sql = nodes[list(cluster.processes).index(151)]
+                # The first round warms up, and lets the password be known.
+                if at:
+                    found.setdefault((number, name), []).append((sum(nodes), sql))
+    for number in (1, 8, 32):
+        plain, tls = (found[number, name] for name in ("plain", "TLS"))
+        for at, servers in enumerate(("all servers", "the SQL node")):
+            middle = [sorted(value[at] for value in values)[len(values) // 2] for values in (plain, tls)]
+            ratios = sorted(b[at] / a[at] for a, b in zip(plain, tls))
+            print(f"  point select {number:2} clients  {middle[0]:6.1f} us of CPU plain  {middle[1]:6.1f} us TLS  "
+                  f"ratio {ratios[len(ratios) // 2]:.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f}), {servers}")
+    cluster.stop()
+
+
+def over_tcp(cluster, number, tls):
+    output = subprocess.run(
+        ["sysbench", "oltp_point_select", "--mysql-host=127.0.0.1", f"--mysql-port={cluster.ports[151]}",
+         "--mysql-user=bench", "--mysql-password=bench", "--mysql-db=sb", "--tables=1", "--table-size=10000",
+         f"--threads={number}", "--time=4", "--db-ps-mode=auto", f"--mysql-ssl={'on' if tls else 'off'}", "run"],
+        capture_output=True, text=True, cwd=cluster.directory)
+    found = re.search(r"total number of events:\s+(\d+)", output.stdout)
+    if not found:
+        raise RuntimeError(output.stdout + output.stderr)
+    return int(found.group(1))
+
+
 def sysbench(cluster, script, command, rows=10_000, clients=32):
     output = subprocess.run(
         ["sysbench", script, f"--mysql-socket={cluster.socket(151)}", "--mysql-user=root", "--mysql-db=sb",
@@ -386,10 +429,10 @@ def serial(cluster, script):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("binary")
-    parser.add_argument("--only", choices=["gaps", "idle", "links", "many", "rejoin", "spin"])
+    parser.add_argument("--only", choices=["clients", "gaps", "idle", "links", "many", "rejoin", "spin"])
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
-    parts = {"idle": idle, "gaps": gaps, "links": links, "many": many, "rejoin": rejoin, "spin": spin}
+    parts = {"clients": clients, "idle": idle, "gaps": gaps, "links": links, "many": many, "rejoin": rejoin, "spin": spin}
     for name, part in parts.items():
         if options.only in (None, name):
             part(os.path.abspath(options.binary), options.rounds)
