@@ -105,7 +105,8 @@ fn files_have_the_bytes_that_are_asked_for() {
          SELECT * FROM d.m INTO OUTFILE '{path}'; CREATE TABLE d.k LIKE d.m; \
          LOAD DATA INFILE '{path}' INTO TABLE d.k"
     ));
-    let counts = bench.server.sql("SELECT COUNT(*), SUM(id) FROM d.m; SELECT COUNT(*), SUM(id) FROM d.k");
+    let counts =
+        bench.server.sql("SELECT COUNT(*), SUM(id) FROM d.m; SELECT COUNT(*), SUM(id) FROM d.k");
     let counts: Vec<&str> = counts.lines().collect();
     assert!(counts[0].starts_with("20000\t"), "{counts:?}");
     assert_eq!(counts[0], counts[1]);

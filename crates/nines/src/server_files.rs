@@ -45,16 +45,20 @@ impl ServerDirectory {
     /// # Errors
     /// What is wrong with it.
     pub(crate) fn open(path: &Path) -> Result<Self, String> {
-        let cannot = |error: io::Error| {
-            format!("cannot use --secure-file-priv={}: {error}", path.display())
-        };
+        let cannot =
+            |error: io::Error| format!("cannot use --secure-file-priv={}: {error}", path.display());
         let given = std::path::absolute(path).map_err(cannot)?;
         let path = std::fs::canonicalize(path).map_err(cannot)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let descriptor = fs::open(&path, flags, Mode::empty());
         let descriptor = descriptor.map_err(|error| cannot(error.into()))?;
         let shown = format!("{}/", path.display().to_string().trim_end_matches('/'));
-        Ok(Self { names: [path, given], shown, descriptor: Arc::new(descriptor), open: Arc::default() })
+        Ok(Self {
+            names: [path, given],
+            shown,
+            descriptor: Arc::new(descriptor),
+            open: Arc::default(),
+        })
     }
 
     /// The part of a path below the directory.
@@ -167,7 +171,9 @@ impl Drop for Place {
 enum Asked {
     Part(Vec<u8>),
     /// That was all; it is to be on the disk.
-    End { synced: bool },
+    End {
+        synced: bool,
+    },
 }
 
 /// A file that a thread writes.

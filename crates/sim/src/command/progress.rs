@@ -27,11 +27,11 @@ impl Progress {
         Self { what: what.into(), total, done: 0, failed: 0, began: now, told: now, live }
     }
 
-    /// A seed has been run. One that failed is named at once.
+    /// A seed has been run. One that failed is named at once, unless a mutation is to make one fail.
     pub(super) fn add(&mut self, seed: u64, failure: Option<&str>) {
         self.done += 1;
         self.failed += u64::from(failure.is_some());
-        if let Some(why) = failure {
+        if let Some(why) = failure.filter(|_| self.what.is_empty()) {
             let (begin, end) = if self.live { ("\r", "\x1b[K") } else { ("", "") };
             let first = why.lines().next().unwrap_or_default();
             let _ = writeln!(std::io::stderr(), "{begin}seed {seed} failed: {first}{end}");

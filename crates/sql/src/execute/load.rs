@@ -15,8 +15,8 @@ use std::rc::Rc;
 use client::{ClientOperation, OperationAnswer};
 use collation::Charset;
 use model::{ErrorCode, Value};
-use mysql_wire::{Channel, answer};
 use mysql_wire::constants::capability;
+use mysql_wire::{Channel, answer};
 use sql_expression::{Binder, Clause, Level, Pauses, Scope, ScopeTable, SqlError};
 use sql_parser::ast::{self, LoadColumn, LoadDuplicates};
 use sqltype::{Datum, SqlType};
@@ -413,7 +413,9 @@ impl Loader {
         let before = run.session.kernel.savepoint();
         match self.store(run, &rows).await {
             Ok(()) => return Ok(()),
-            Err(error) if self.lenient && is_of_row(&error) => run.session.kernel.rollback_to(before).await?,
+            Err(error) if self.lenient && is_of_row(&error) => {
+                run.session.kernel.rollback_to(before).await?
+            }
             Err(error) => return Err(error),
         }
         for row in rows.chunks(1) {

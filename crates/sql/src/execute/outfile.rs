@@ -61,9 +61,9 @@ pub(crate) async fn into_file(
     let (path, form) = match target {
         IntoTarget::Dumpfile(path) => (path, Form::Bare),
         IntoTarget::Outfile { path, charset, format } => {
-            let charset = charset.as_ref().map(|named| {
-                option::named_charset(named, session.default_database_collation())
-            });
+            let charset = charset
+                .as_ref()
+                .map(|named| option::named_charset(named, session.default_database_collation()));
             (path, Form::Lines(Lines::new(format, charset.transpose()?)?))
         }
         IntoTarget::Variables(_) => unreachable!("variables are no file"),
