@@ -4,7 +4,9 @@
 //! Where rows come from, AUTO_INCREMENT values, what happens to duplicates (with `duplicate`).
 //! # Guarantees
 //! The rows of a statement travel in batches, not one by one, unless each has to be looked at after
-//! the one before (ON DUPLICATE KEY UPDATE, REPLACE over unique keys).
+//! the one before (ON DUPLICATE KEY UPDATE, REPLACE over unique keys). Those of a query are stored
+//! while it goes on, and take no memory but that of a part of them, unless it might find what the
+//! statement has stored.
 
 mod duplicate;
 
@@ -31,7 +33,7 @@ use crate::execute::scan::datum_of;
 use crate::large::read::complete_locked;
 use crate::plan::from::definition_columns;
 use crate::plan::merge::InsertThrough;
-use crate::plan::operator::{Formula, QueryPlan, Subplan};
+use crate::plan::operator::{Formula, Operator, QueryPlan, Subplan};
 use crate::plan::{Planner, datum_of_row_literal};
 use crate::result::Outcome;
 use crate::sequences::Spacing;
@@ -60,7 +62,14 @@ enum Source {
     Values(Vec<Vec<Option<Formula>>>),
     /// Literals that come with each execution.
     Literals,
-    Query(Rc<QueryPlan>),
+    Query(QuerySource),
+}
+
+#[derive(Debug)]
+struct QuerySource {
+    plan: Rc<QueryPlan>,
+    /// Its rows may be stored while it goes on: it does not find what the statement stores.
+    streams: bool,
 }
 
 /// Runs INSERT or REPLACE, planned for this once.
@@ -165,6 +174,7 @@ fn plan_into_table(
         InsertSource::Literals(width) if *width as usize == columns.len() => Source::Literals,
         InsertSource::Literals(_) => return Err(SqlError::of::<1136>(&[&1])),
         InsertSource::Query(query) => {
+            let others = std::mem::take(&mut planner.tables);
             let plan = planner.query(query)?;
             if plan.columns.len() != columns.len() {
                 return Err(SqlError::of::<1136>(&[&1]));
@@ -173,7 +183,16 @@ fn plan_into_table(
                 Some(query) => planner.query(query)?,
                 None => plan,
             };
-            Source::Query(Rc::new(plan.with_all_digits()))
+            let target = definition.table.id;
+            let reads = planner.tables.iter().any(|(table, _)| *table == target);
+            for table in others {
+                if !planner.tables.contains(&table) {
+                    planner.tables.push(table);
+                }
+            }
+            let plan = Rc::new(plan.with_all_digits());
+            let streams = !reads || plan.subqueries.is_empty() && is_read_once(&plan.root);
+            Source::Query(QuerySource { plan, streams })
         }
     };
     let subplans = planner.take_subplans();
@@ -246,24 +265,97 @@ struct New {
     read: Vec<Datum>,
 }
 
+/// What has been stored.
+#[derive(Debug, Default)]
+struct Stored {
+    rows: u64,
+    affected: u64,
+    first_generated: u64,
+}
+
 async fn execute(
     run: &mut Run<'_>,
     plan: &InsertPlan,
     literals: Option<&LiteralRows>,
 ) -> Result<Outcome, SqlError> {
-    let (mut rows, mut held) = rows_of(run, plan, literals).await?;
+    let mut stored = Stored::default();
+    match &plan.source {
+        Source::Query(query) if query.streams => {
+            store_stream(run, plan, query, &mut stored).await?;
+        }
+        _ => {
+            let rows = rows_of(run, plan, literals).await?;
+            store_part(run, plan, rows, &mut stored, true).await?;
+        }
+    }
+    let Stored { rows: count, affected, first_generated } = stored;
+    let shows = count > 1 || matches!(plan.source, Source::Query(_));
+    let info = match shows {
+        true => {
+            let duplicates = match plan.replace {
+                true => affected.saturating_sub(count),
+                false => count.saturating_sub(affected),
+            };
+            let warnings = run.context.warnings.count;
+            format!("Records: {count}  Duplicates: {duplicates}  Warnings: {warnings}")
+        }
+        false => String::new(),
+    };
+    Ok(Outcome::Done { affected, last_insert_id: first_generated, info })
+}
+
+/// Stores the rows of a query while it goes on, a part at a time.
+async fn store_stream(
+    run: &mut Run<'_>,
+    plan: &InsertPlan,
+    query: &QuerySource,
+    stored: &mut Stored,
+) -> Result<(), SqlError> {
+    let mut cursor = run.cursor_of(&query.plan);
+    let mut ended = false;
+    while !ended {
+        let mut part: Kept = (Vec::new(), run.hold("the rows of an INSERT"));
+        while part.0.len() <= BATCH && !ended {
+            match cursor.next(run).await? {
+                Some(found) => {
+                    add_found(run, plan, &query.plan, (found, stored), &mut part).await?
+                }
+                None => ended = true,
+            }
+        }
+        store_part(run, plan, part, stored, ended).await?;
+    }
+    Ok(())
+}
+
+/// Stores some rows, the last ones or not.
+async fn store_part(
+    run: &mut Run<'_>,
+    plan: &InsertPlan,
+    (mut rows, mut held): Kept,
+    stored: &mut Stored,
+    is_last: bool,
+) -> Result<(), SqlError> {
+    if rows.is_empty() && stored.rows > 0 {
+        return Ok(());
+    }
     // Beside them stand their values as the kernel has them.
     held.add(held.bytes())?;
     let first_generated = generate(run, &plan.maker, &mut rows).await?;
+    if stored.first_generated == 0 {
+        stored.first_generated = first_generated;
+    }
+    let (before, is_whole) = (stored.rows, is_last && stored.rows == 0);
     let mut new = Vec::with_capacity(rows.len());
     let hidden = match plan.maker.definition.hidden_key {
         Some(_) => take(run, &plan.maker, rows.len() as u64, Spacing::default()).await?,
         None => 0,
     };
     let count = rows.len() as u64;
+    stored.rows += count;
     let lenient = !run.context.strict && (count > 1 || matches!(plan.source, Source::Query(_)));
     for (number, mut row) in rows.into_iter().enumerate() {
-        run.context.row_number = number as u64 + 1;
+        run.context.row_number = before + number as u64 + 1;
         let read = row.split_off(plan.maker.definition.columns.len());
         match plan.maker.complete(run, &mut row, lenient).await {
             Err(error) if plan.maker.leaves_out(&error) => {
@@ -282,27 +374,24 @@ async fn execute(
     }
     let table = plan.maker.definition.table.id;
     run.session.wrote(table);
-    let warnings = run.context.warnings.count;
-    let affected = if plan.replace {
-        replace(run, plan, new).await?
+    stored.affected += if plan.replace {
+        replace(run, plan, new, is_whole).await?
     } else if !plan.duplicates.assignments.is_empty() {
-        update_duplicates(run, plan, new).await?
+        update_duplicates(run, plan, new, before).await?
     } else {
-        plain(run, plan, new).await?
+        plain(run, plan, new, is_whole).await?
     };
-    let shows = count > 1 || matches!(plan.source, Source::Query(_));
-    let info = match shows {
-        true => {
-            let duplicates = match plan.replace {
-                true => affected.saturating_sub(count),
-                false => count.saturating_sub(affected),
-            };
-            let warnings = run.context.warnings.count.max(warnings);
-            format!("Records: {count}  Duplicates: {duplicates}  Warnings: {warnings}")
-        }
-        false => String::new(),
-    };
-    Ok(Outcome::Done { affected, last_insert_id: first_generated, info })
+    Ok(())
+}
+
+/// Whether a query reads one table, in one scan that is opened at once: rows that are stored after
+/// that are not seen by it.
+fn is_read_once(root: &Operator) -> bool {
+    match root {
+        Operator::Scan(scan) => scan.path.is_scan(),
+        Operator::Filter { input, .. } | Operator::Project { input, .. } => is_read_once(input),
+        _ => false,
+    }
 }
 
 /// The values of the rows, converted to their columns' types, defaults filled in. AUTO_INCREMENT
@@ -350,22 +439,39 @@ async fn rows_of(
             }
         }
         Source::Query(query) => {
-            let (found, _of_found) = run.rows_of(query, None).await?;
-            for (number, values) in found.into_iter().enumerate() {
-                run.context.row_number = number as u64 + 1;
-                let mut row = vec![Datum::Null; width];
-                let mut values = values.into_iter();
-                let given_values = values.by_ref().take(plan.columns.len());
-                for ((at, datum), of) in plan.columns.iter().zip(given_values).zip(&query.results) {
-                    if takes_value(run, maker, *at)? {
-                        row[*at] = maker.store(run, *at, datum, &of.sql_type)?;
-                    }
-                }
-                add_row(run, maker, row, &all_given, values, &mut kept).await?;
-            }
+            let (found, _of_found) = run.rows_of(&query.plan, None).await?;
+            let none = Stored::default();
+            add_found(run, plan, &query.plan, (found, &none), &mut kept).await?;
         }
     }
     Ok(kept)
+}
+
+/// Adds rows that the query has found, after those that are stored.
+async fn add_found(
+    run: &mut Run<'_>,
+    plan: &InsertPlan,
+    query: &QueryPlan,
+    (found, stored): (Vec<Row>, &Stored),
+    kept: &mut Kept,
+) -> Result<(), SqlError> {
+    let maker = &plan.maker;
+    let width = maker.definition.columns.len();
+    let mut given = vec![false; width];
+    plan.columns.iter().for_each(|at| given[*at] = true);
+    for values in found {
+        run.context.row_number = stored.rows + kept.0.len() as u64 + 1;
+        let mut row = vec![Datum::Null; width];
+        let mut values = values.into_iter();
+        let given_values = values.by_ref().take(plan.columns.len());
+        for ((at, datum), of) in plan.columns.iter().zip(given_values).zip(&query.results) {
+            if takes_value(run, maker, *at)? {
+                row[*at] = maker.store(run, *at, datum, &of.sql_type)?;
+            }
+        }
+        add_row(run, maker, row, &given, values, kept).await?;
+    }
+    Ok(())
 }
 
 /// Adds a row: columns without a value get their default, and behind them stands what was read
@@ -403,7 +509,12 @@ fn takes_value(run: &mut Run<'_>, maker: &RowMaker, at: usize) -> Result<bool, S
 }
 
 /// Inserts rows in batches; duplicates are errors, or with IGNORE warnings.
-async fn plain(run: &mut Run<'_>, plan: &InsertPlan, new: Vec<New>) -> Result<u64, SqlError> {
+async fn plain(
+    run: &mut Run<'_>,
+    plan: &InsertPlan,
+    new: Vec<New>,
+    is_whole: bool,
+) -> Result<u64, SqlError> {
     let maker = &plan.maker;
     let is_linked = !maker.links.is_empty();
     if maker.ignore && (is_linked || !maker.definition.table.unique_indexes.is_empty()) {
@@ -412,7 +523,7 @@ async fn plain(run: &mut Run<'_>, plan: &InsertPlan, new: Vec<New>) -> Result<u6
     if maker.ignore {
         return unless_exists(run, plan, new).await;
     }
-    let alone = run.session.autocommits() && new.len() <= BATCH;
+    let alone = is_whole && run.session.autocommits() && new.len() <= BATCH;
     let mut affected = 0;
     let mut new = new.into_iter().peekable();
     while new.peek().is_some() {
@@ -554,12 +665,17 @@ async fn insert_one(run: &mut Run<'_>, plan: &InsertPlan, new: New) -> Result<()
     batch.send(&run.session.kernel, &plan.maker, false).await.map(|_| ())
 }
 
-async fn replace(run: &mut Run<'_>, plan: &InsertPlan, new: Vec<New>) -> Result<u64, SqlError> {
+async fn replace(
+    run: &mut Run<'_>,
+    plan: &InsertPlan,
+    new: Vec<New>,
+    is_whole: bool,
+) -> Result<u64, SqlError> {
     let maker = &plan.maker;
     let table = maker.definition.table.clone();
     let mut affected = 0;
     if table.unique_indexes.is_empty() && !maker.links.has_children() {
-        let alone = run.session.autocommits() && new.len() <= BATCH;
+        let alone = is_whole && run.session.autocommits() && new.len() <= BATCH;
         let mut new = new.into_iter().peekable();
         while new.peek().is_some() {
             let mut batch = Batch::default();
@@ -597,10 +713,11 @@ async fn update_duplicates(
     run: &mut Run<'_>,
     plan: &InsertPlan,
     new: Vec<New>,
+    before: u64,
 ) -> Result<u64, SqlError> {
     let mut affected = 0;
     for (number, new) in new.into_iter().enumerate() {
-        run.context.row_number = number as u64 + 1;
+        run.context.row_number = before + number as u64 + 1;
         let before = run.session.kernel.savepoint();
         let done = match conflicting(run, plan, &new).await? {
             Some((old, _)) => update_duplicate(run, plan, new, old).await,
