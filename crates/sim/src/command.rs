@@ -48,7 +48,7 @@ const FAILURE_SHOWN_MAX: usize = 160;
 
 /// Every rule that can be broken on purpose, with a seed that notices. After a change of code the
 /// seed may mean another run, and another one may be the first to notice.
-const MUTATIONS: [(Mutation, u64); 33] = [
+const MUTATIONS: [(Mutation, u64); 34] = [
     (Mutation::BackupAppliesAtCommit, 1),
     (Mutation::OneStepEpochSwitch, 1),
     (Mutation::TakeoverForgetsCommits, 33),
@@ -78,6 +78,7 @@ const MUTATIONS: [(Mutation, u64); 33] = [
     (Mutation::LargeCommitsUnlockEarly, 2),
     (Mutation::LargeCommitsGiveWayUnapplied, 2),
     (Mutation::LargeRollbacksEndEarly, 2),
+    (Mutation::ScansSeeLaterChanges, 1),
     (Mutation::DriverNamesNobody, 2),
     (Mutation::RenewalRepeats, 11),
     (Mutation::RenewalLeavesOut, 1),

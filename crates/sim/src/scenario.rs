@@ -57,6 +57,7 @@ impl Scenario {
             singles: false,
             registers: false,
             storm: false,
+            sweeps: false,
             kinds,
         };
         let lab = Lab::new();

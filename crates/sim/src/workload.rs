@@ -22,6 +22,7 @@ pub mod ring;
 pub mod schema;
 pub mod singles;
 mod storm;
+mod sweeps;
 
 use std::rc::Rc;
 
@@ -65,6 +66,9 @@ const REGISTERS_DRAW: u64 = 0x4E6;
 /// Three sessions on each client node that lock few rows in any order.
 const STORM_PERCENT: u64 = 30;
 const STORM_DRAW: u64 = 0x570;
+/// Two sessions of the first client node that change all rows of a table in one transaction.
+const SWEEPS_PERCENT: u64 = 30;
+const SWEEPS_DRAW: u64 = 0x5EE;
 
 /// What a session may do.
 const KINDS: [&str; 7] = ["bank", "lists", "ledger", "names", "ring", "schema", "counters"];
@@ -98,6 +102,8 @@ pub struct Load {
     pub registers: bool,
     /// Sessions of each client node lock few rows in any order.
     pub storm: bool,
+    /// Two sessions of the first client node change all rows of a table at a time.
+    pub sweeps: bool,
     /// What the sessions of each client node do; drawn when empty.
     pub kinds: Vec<&'static str>,
 }
@@ -125,6 +131,7 @@ impl Load {
             singles: Prng::new(seed ^ SINGLES_DRAW).percent(SINGLES_PERCENT),
             registers: Prng::new(seed ^ REGISTERS_DRAW).percent(REGISTERS_PERCENT),
             storm: Prng::new(seed ^ STORM_DRAW).percent(STORM_PERCENT),
+            sweeps: Prng::new(seed ^ SWEEPS_DRAW).percent(SWEEPS_PERCENT),
             kinds: Vec::new(),
         }
     }
@@ -152,7 +159,8 @@ fn application(lab: &Rc<Lab>, load: &Load, place: &ApplicationPlace) -> Box<dyn 
             .chain(pair(load.large, "large"))
             .chain(pair(load.singles, "singles"))
             .chain(pair(load.registers, "registers"))
-            .chain(storm);
+            .chain(storm)
+            .chain(pair(load.sweeps && place.node == load.first_client, "sweeps"));
         drawn.chain(["watch", "inspect"]).chain(copies).chain(apart).collect()
     } else {
         load.kinds.clone()
@@ -198,6 +206,7 @@ async fn work(session: Session, lab: Rc<Lab>, load: Load, name: TaskName, kind: 
             "schema" => schema.round(&session, &lab).await,
             "singles" => singles.round(&session, &lab).await,
             "storm" => storm::round(&session, &lab).await,
+            "sweeps" => sweeps::round(&session, &lab).await,
             "queue" => storm::queue(&session, &lab).await,
             other => panic!("no such workload: {other}"),
         };
@@ -242,6 +251,9 @@ async fn prepare_and_audit(session: Session, lab: Rc<Lab>, load: Load) {
         families::prepare(&session, &lab).await;
         large::prepare(&session, &lab).await;
         storm::prepare(&session, &lab).await;
+        if load.sweeps {
+            sweeps::prepare(&session, &lab).await;
+        }
         if load.crowd {
             crowd::prepare(&session).await;
         }

@@ -51,7 +51,13 @@ pub(crate) fn of_refusal(refusal: &Refusal) -> SqlError {
             1197,
             "HY000",
             "The transaction has too many operations; commit more often, or raise \
-              OperationsMax",
+              MaxDMLOperationsPerTransaction",
+        ),
+        ErrorCode::TransactionMemoryFull => (
+            1197,
+            "HY000",
+            "Uncommitted changes take all the memory that they may have; commit more often, or \
+              raise TransactionMemory",
         ),
         ErrorCode::ClusterStopped => (1296, "HY000", "The cluster has stopped"),
         ErrorCode::Internal => (1815, "HY000", "Internal error"),

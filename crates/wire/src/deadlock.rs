@@ -11,6 +11,9 @@ use model::{Epoch, TransactionId};
 
 use crate::{CoordinatorRef, LegId};
 
+/// The waits of scans are numbered from here, above the numbers of all operations.
+pub const SCAN_WAITS_FROM: u64 = 1 << 48;
+
 /// What a transaction holds and does besides a single operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Codec)]
 pub enum Besides {
@@ -27,7 +30,7 @@ pub enum Besides {
 pub struct SearchOrigin {
     /// The leg that waits; none if the coordinator began the search.
     pub leg: Option<LegId>,
-    /// An operation's number, or a scan's above 2^32.
+    /// An operation's number, or a scan's from [`SCAN_WAITS_FROM`] on.
     pub wait: u64,
     /// Counts the searches of the coordinator.
     pub count: u32,

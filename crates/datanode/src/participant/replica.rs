@@ -30,6 +30,98 @@ impl SlotSet {
     }
 }
 
+/// The legs that have claimed slots: a table for each 64 slots of which one is claimed. A claim of
+/// neighbours takes 4 bytes, and the map of the tables is small however many there are.
+#[derive(Debug, Default)]
+pub(super) struct Claims {
+    tables: HashMap<u32, ClaimTable>,
+    /// Empty tables.
+    spare: Vec<Box<[u32; CLAIMS]>>,
+    len: usize,
+}
+
+#[derive(Debug)]
+struct ClaimTable {
+    /// Handles of legs, by slot.
+    legs: Box<[u32; CLAIMS]>,
+    count: usize,
+}
+
+/// Slots of a table.
+const CLAIMS: usize = 64;
+/// Says that a slot is not claimed.
+const UNCLAIMED: u32 = u32::MAX;
+/// Empty tables that are kept.
+const SPARE_TABLES: usize = 16;
+
+impl Claims {
+    fn place(RowId(slot): RowId) -> (u32, usize) {
+        (slot / CLAIMS as u32, slot as usize % CLAIMS)
+    }
+
+    /// Who has claimed a slot.
+    #[inline]
+    pub(super) fn get(&self, slot: RowId) -> Option<LegHandle> {
+        let (table, at) = Self::place(slot);
+        let leg = self.tables.get(&table)?.legs[at];
+        (leg != UNCLAIMED).then_some(LegHandle(leg))
+    }
+
+    /// Lets a leg have a slot, unless another has it; who had it before.
+    pub(super) fn claim(&mut self, slot: RowId, leg: LegHandle) -> Option<LegHandle> {
+        let (table, at) = Self::place(slot);
+        let spare = &mut self.spare;
+        let table = self.tables.entry(table).or_insert_with(|| {
+            let legs = spare.pop().unwrap_or_else(|| Box::new([UNCLAIMED; CLAIMS]));
+            ClaimTable { legs, count: 0 }
+        });
+        let before = table.legs[at];
+        if before != UNCLAIMED {
+            return Some(LegHandle(before));
+        }
+        table.legs[at] = leg.0;
+        table.count += 1;
+        self.len += 1;
+        None
+    }
+
+    /// Gives a slot back.
+    pub(super) fn remove(&mut self, slot: RowId) {
+        let (number, at) = Self::place(slot);
+        let Some(table) = self.tables.get_mut(&number) else { return };
+        if std::mem::replace(&mut table.legs[at], UNCLAIMED) == UNCLAIMED {
+            return;
+        }
+        table.count -= 1;
+        self.len -= 1;
+        if table.count == 0
+            && let Some(table) = self.tables.remove(&number)
+            && self.spare.len() < SPARE_TABLES
+        {
+            self.spare.push(table.legs);
+        }
+    }
+
+    /// All claims, in no order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (RowId, LegHandle)> + '_ {
+        self.tables.iter().flat_map(|(number, table)| {
+            let first = number * CLAIMS as u32;
+            let legs = table.legs.iter().zip(first..).filter(|(leg, _)| **leg != UNCLAIMED);
+            legs.map(|(leg, slot)| (RowId(slot), LegHandle(*leg)))
+        })
+    }
+
+    /// Number of claims.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Gives all back.
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+}
+
 /// A partition replica with its locks.
 #[derive(Debug)]
 pub(super) struct Replica {
@@ -38,7 +130,7 @@ pub(super) struct Replica {
     /// Row locks, by hash of the primary key.
     pub(super) locks: LockTable,
     /// The leg that has staged a change in a slot, until it ends.
-    pub(super) claims: HashMap<RowId, LegHandle>,
+    pub(super) claims: Claims,
     /// Being copied from the primary.
     pub(super) syncing: bool,
     /// While rows are being copied: the slots that transactions have changed here since. Where
@@ -67,7 +159,7 @@ impl Replica {
         Self {
             partition: Partition::new(id, table),
             locks: LockTable::new(),
-            claims: HashMap::default(),
+            claims: Claims::default(),
             syncing,
             overtaken: syncing.then(SlotSet::default),
             complete_to: Epoch(0),

@@ -27,14 +27,15 @@ use store::lock_table::{LockAnswer, LockKey, LockOwner, LockTable, Mode as LockM
 use store::partition::Partition;
 use vector::{Bad, Block, Machine, Output, Program, Yield};
 use wire::{
-    Besides, Continue, LegId, Message, ScanBatch, ScanId, ScanMessage, ScanRequest, ScanRows,
-    ScanSource, ScanStatus, WaitPolicy,
+    Besides, Continue, LegId, Message, SCAN_WAITS_FROM, ScanBatch, ScanId, ScanMessage,
+    ScanRequest, ScanRows, ScanSource, ScanStatus, WaitPolicy,
 };
 
 use super::Participant;
 use super::doubt::ParkNumber;
 use super::evaluate::{self, Projector};
 use super::leg::{Leg, LegHandle};
+use super::memory::LOCK_BYTES;
 use super::prepare::store_mode;
 use super::waits::{Place, Terms, Wait, Waiting, lock_deadline};
 use cursor::{Position, Range, View, Walk};
@@ -57,8 +58,6 @@ const KEYS_MAX: usize = 8_192;
 /// The second batch is one in so many of the first one, where the client has said how many rows
 /// that has: it was nearly enough. Each further one is twice as long.
 const LATER_BATCHES: u32 = 4;
-/// Scans' waits are numbered from here, above all operation numbers.
-const TICKETS_FROM: u64 = 1 << 32;
 
 /// One scan of one partition.
 pub(super) type ScanKey = (ScanId, PartitionId);
@@ -261,7 +260,7 @@ impl Participant {
             parked: None,
             queued: false,
             failed: None,
-            ticket: TICKETS_FROM + self.scans.tickets,
+            ticket: SCAN_WAITS_FROM + self.scans.tickets,
             locks: 0,
             unsettled: request.settled,
             request,
@@ -601,17 +600,25 @@ impl Participant {
         if let Some(hash) = self.await_staged(ctx, scan) {
             return Step::Locked(hash);
         }
+        if scan.locking.is_some()
+            && let Err(refusal) = self.has_room(ctx, LOCK_BYTES, false)
+        {
+            return Step::Failed(refusal);
+        }
         let mut places = std::mem::take(&mut scan.own_places);
         let step = self.walk_over(ctx, scan, &mut places);
         scan.own_places = places;
         if let Some((handle, _)) = scan.locking {
-            self.legs.leg_mut(handle).locks_more(std::mem::take(&mut scan.locks));
+            let locks = std::mem::take(&mut scan.locks);
+            self.legs.leg_mut(handle).locks_more(locks);
+            self.memory.locked(locks);
         }
         step
     }
 
     fn walk_over(&mut self, ctx: &mut Ctx<'_>, scan: &mut Scan, places: &mut OwnPlaces) -> Step {
         let partition = scan.request.partition;
+        let most = ctx.step_rows(Continue::Scans);
         let replica = self.replicas.get_mut(&partition).expect("checked before the step");
         let own = scan.own.and_then(|(transaction, leg, seen_to)| {
             let handle = self.legs.find(transaction, leg)?;
@@ -620,7 +627,11 @@ impl Participant {
         let view = match (scan.request.snapshot, own) {
             (Some(epoch), _) => View::Snapshot(epoch),
             (None, Some((leg, seen_to))) => {
-                places.follow((leg, seen_to), &replica.partition, &scan.range);
+                let most = most as usize;
+                if !places.follow((leg, seen_to), &replica.partition, &scan.range, most) {
+                    probe!(ctx, "scan: looks for the transaction's own rows in steps");
+                    return Step::Again;
+                }
                 View::Own(leg, seen_to, places)
             }
             (None, None) => View::Committed,
@@ -630,7 +641,6 @@ impl Participant {
         if scan.locking.is_none() && !scan.request.keys {
             walk = walk.plain();
         }
-        let most = ctx.step_rows(Continue::Scans);
         if let Some(machine) = &mut scan.machine {
             machine.limit(most, ctx.config().scan_step_rows);
             let step = scan.compute(&replica.partition, &mut walk, most as usize);

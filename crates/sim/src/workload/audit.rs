@@ -38,6 +38,9 @@ pub(super) async fn audit(session: &Session, lab: &Rc<Lab>, load: &Load) {
     let rows = all_rows(session, lab, "lists").await;
     lists::check(&lab.lists.borrow(), &cluster, &rows);
     super::storm::check("at the end", &all_rows(session, lab, "storm").await);
+    if load.sweeps {
+        super::sweeps::check("at the end", &all_rows(session, lab, "sweeps").await);
+    }
     let rows = all_rows(session, lab, "counters").await;
     lab.counters.borrow().check(&cluster, &rows);
     let rows = all_rows(session, lab, "singles").await;

@@ -216,7 +216,7 @@ impl<'a> Walk<'a> {
                 (None, Some(_)) => true,
                 (Some(_), None) => false,
                 (Some((row_id, _)), Some(own)) => {
-                    let order = (own.key, own.row_id).cmp(&(&self.ahead_key[..], *row_id));
+                    let order = (&own.key[..], own.row_id).cmp(&(&self.ahead_key[..], *row_id));
                     match self.direction {
                         Direction::Ascending => order == Ordering::Less,
                         Direction::Descending => order == Ordering::Greater,
@@ -227,7 +227,7 @@ impl<'a> Walk<'a> {
                 let own = self.own.next().expect("peeked");
                 std::mem::swap(&mut self.at, &mut self.before);
                 self.at.key.clear();
-                self.at.key.extend_from_slice(own.key);
+                self.at.key.extend_from_slice(&own.key);
                 self.at.row_id = Some(own.row_id);
                 return Some((own.row_id, own.row));
             }
@@ -383,12 +383,20 @@ pub(super) fn staged_by_others(
     own: LegHandle,
 ) -> Option<u64> {
     let partition = &replica.partition;
-    let others = replica.claims.iter().filter(|(_, handle)| **handle != own);
+    // What a leg has staged in a partition it has locked there. Who is alone in it is not to pay
+    // for the size of its own transaction.
+    let is_other = |(handle, leg): (LegHandle, &Leg)| {
+        handle != own && leg.locked().any(|locked| locked == partition.id())
+    };
+    if !legs.unordered().any(is_other) {
+        return None;
+    }
+    let others = replica.claims.iter().filter(|(_, handle)| *handle != own);
     let staged = others.filter_map(|(row_id, handle)| {
-        let touched = legs.get(*handle)?.rows.at((partition.id(), *row_id))?;
+        let touched = legs.get(handle)?.rows.at((partition.id(), row_id))?;
         let row = touched.is_staged().then(|| touched.newest()).flatten()?;
         index_key(partition.table(), range, &row.0)?;
-        Some((*row_id, touched.hash))
+        Some((row_id, touched.hash))
     });
     staged.min_by_key(|(row_id, _)| *row_id).map(|(_, hash)| hash)
 }
