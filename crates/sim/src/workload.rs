@@ -67,7 +67,7 @@ const REGISTERS_DRAW: u64 = 0x4E6;
 const STORM_PERCENT: u64 = 30;
 const STORM_DRAW: u64 = 0x570;
 /// Two sessions of the first client node that change all rows of a table in one transaction.
-const SWEEPS_PERCENT: u64 = 30;
+const SWEEPS_PERCENT: u64 = 60;
 const SWEEPS_DRAW: u64 = 0x5EE;
 
 /// What a session may do.
@@ -131,7 +131,9 @@ impl Load {
             singles: Prng::new(seed ^ SINGLES_DRAW).percent(SINGLES_PERCENT),
             registers: Prng::new(seed ^ REGISTERS_DRAW).percent(REGISTERS_PERCENT),
             storm: Prng::new(seed ^ STORM_DRAW).percent(STORM_PERCENT),
-            sweeps: Prng::new(seed ^ SWEEPS_DRAW).percent(SWEEPS_PERCENT),
+            // A scan of many partitions needs so many at once.
+            sweeps: config.scans_max >= sweeps::SCANS_MIN
+                && Prng::new(seed ^ SWEEPS_DRAW).percent(SWEEPS_PERCENT),
             kinds: Vec::new(),
         }
     }

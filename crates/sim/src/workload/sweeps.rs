@@ -21,6 +21,8 @@ const GENERATION: ColumnId = ColumnId(1);
 /// More than a scan reads at a time.
 const PARTITIONS: u16 = 40;
 const ROWS: i64 = 80;
+/// Scans that a worker has to let be open, so that several sweeps go on at a time.
+pub(super) const SCANS_MIN: u32 = 256;
 /// Copies of rows have numbers from here.
 const COPIES: i64 = 1_000;
 
