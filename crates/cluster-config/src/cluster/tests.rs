@@ -143,7 +143,8 @@ fn data_nodes_at_the_same_place_are_nearby() {
 #[test]
 fn the_kernel_is_told() {
     let config = two_nodes(
-        "DataMemory=1G\nTransactionMemory=100M\nHeartbeatIntervalDbDb=1500\nTimeBetweenEpochs=0\nDiskless=1\n\
+        "DataMemory=1G\nTransactionMemory=100M\n\
+         HeartbeatIntervalDbDb=1500\nTimeBetweenEpochs=0\nDiskless=1\n\
          TimeBetweenGlobalCheckpoints=1000\nTransactionInactiveTimeout=0\nRedoBuffer=64M\n\
          TransactionDeadlockDetectionTimeout=500\nMaxDMLOperationsPerTransaction=1000000\n\
          FragmentLogFileSize=64M\nRestartTimeTarget=10\nMaxDiskWriteSpeed=5M\nRecoveryWork=50",

@@ -270,7 +270,8 @@ fn a_scan_whose_lock_times_out_fails() {
     let reported = world.take_others();
     assert!(matches!(
         reported[..],
-        [Message::Coordinator(CoordinatorMessage::Waiting { wait, .. })] if wait > wire::SCAN_WAITS_FROM
+        [Message::Coordinator(CoordinatorMessage::Waiting { wait, .. })]
+            if wait > wire::SCAN_WAITS_FROM
     ));
     world.pass(config.lock_timeout);
     let failed = world.batch().expect("a last word");
