@@ -78,7 +78,7 @@ const MUTATIONS: [(Mutation, u64); 34] = [
     (Mutation::LargeCommitsUnlockEarly, 2),
     (Mutation::LargeCommitsGiveWayUnapplied, 2),
     (Mutation::LargeRollbacksEndEarly, 2),
-    (Mutation::ScansSeeLaterChanges, 1),
+    (Mutation::ScansSeeLaterChanges, 3),
     (Mutation::DriverNamesNobody, 2),
     (Mutation::RenewalRepeats, 11),
     (Mutation::RenewalLeavesOut, 1),

@@ -200,12 +200,13 @@ impl Participant {
             let wait = Wait::new(ctx, (partition, hash), what, Place::Behind, terms);
             return self.waits.insert(handle, ticket, wait);
         }
-        if self.doubts.any() && run != Run::AfterDoubt {
-            if let Some(number) = self.park_operation(ctx, handle, &operation, hash) {
-                let (ticket, what) = parked(operation);
-                let wait = Wait::new(ctx, (partition, hash), what, Place::Doubt(number), terms);
-                return self.waits.insert(handle, ticket, wait);
-            }
+        if self.doubts.any()
+            && run != Run::AfterDoubt
+            && let Some(number) = self.park_operation(ctx, handle, &operation, hash)
+        {
+            let (ticket, what) = parked(operation);
+            let wait = Wait::new(ctx, (partition, hash), what, Place::Doubt(number), terms);
+            return self.waits.insert(handle, ticket, wait);
         }
         if let Some((mode, wait)) = lock_of(&operation.kind) {
             if !operation.kind.is_write()

@@ -36,7 +36,7 @@ impl SlotSet {
 pub(super) struct Claims {
     tables: HashMap<u32, ClaimTable>,
     /// Empty tables.
-    spare: Vec<Box<[u32; CLAIMS]>>,
+    spare: Vec<ClaimTable>,
     len: usize,
 }
 
@@ -45,6 +45,12 @@ struct ClaimTable {
     /// Handles of legs, by slot.
     legs: Box<[u32; CLAIMS]>,
     count: usize,
+}
+
+impl Default for ClaimTable {
+    fn default() -> Self {
+        Self { legs: Box::new([UNCLAIMED; CLAIMS]), count: 0 }
+    }
 }
 
 /// Slots of a table.
@@ -71,10 +77,7 @@ impl Claims {
     pub(super) fn claim(&mut self, slot: RowId, leg: LegHandle) -> Option<LegHandle> {
         let (table, at) = Self::place(slot);
         let spare = &mut self.spare;
-        let table = self.tables.entry(table).or_insert_with(|| {
-            let legs = spare.pop().unwrap_or_else(|| Box::new([UNCLAIMED; CLAIMS]));
-            ClaimTable { legs, count: 0 }
-        });
+        let table = self.tables.entry(table).or_insert_with(|| spare.pop().unwrap_or_default());
         let before = table.legs[at];
         if before != UNCLAIMED {
             return Some(LegHandle(before));
@@ -98,7 +101,7 @@ impl Claims {
             && let Some(table) = self.tables.remove(&number)
             && self.spare.len() < SPARE_TABLES
         {
-            self.spare.push(table.legs);
+            self.spare.push(table);
         }
     }
 

@@ -34,7 +34,7 @@ use wire::{
 use super::Participant;
 use super::doubt::ParkNumber;
 use super::evaluate::{self, Projector};
-use super::leg::{Leg, LegHandle};
+use super::leg::{Leg, LegHandle, Legs};
 use super::memory::LOCK_BYTES;
 use super::prepare::store_mode;
 use super::waits::{Place, Terms, Wait, Waiting, lock_deadline};
@@ -620,14 +620,10 @@ impl Participant {
         let partition = scan.request.partition;
         let most = ctx.step_rows(Continue::Scans);
         let replica = self.replicas.get_mut(&partition).expect("checked before the step");
-        let own = scan.own.and_then(|(transaction, leg, seen_to)| {
-            let handle = self.legs.find(transaction, leg)?;
-            Some((self.legs.leg(handle), seen_to))
-        });
+        let own = scan.own_leg(&self.legs);
         let view = match (scan.request.snapshot, own) {
             (Some(epoch), _) => View::Snapshot(epoch),
             (None, Some((leg, seen_to))) => {
-                let most = most as usize;
                 if !places.follow((leg, seen_to), &replica.partition, &scan.range, most) {
                     probe!(ctx, "scan: looks for the transaction's own rows in steps");
                     return Step::Again;
@@ -695,6 +691,12 @@ impl Participant {
 }
 
 impl Scan {
+    /// The leg whose changes it sees, if there is one by now, and up to which operation.
+    fn own_leg<'l>(&self, legs: &'l Legs) -> Option<(&'l Leg, OperationNumber)> {
+        let (transaction, leg, seen_to) = self.own?;
+        Some((legs.leg(legs.find(transaction, leg)?), seen_to))
+    }
+
     /// Whether a row's lock is granted; if it is to be waited for, it is asked for.
     fn lock(&self, locks: &mut LockTable, hash: u64, owner: (LegHandle, LockMode)) -> bool {
         let (lock, owner, mode) = (LockKey(hash), LockOwner(owner.0.0), owner.1);

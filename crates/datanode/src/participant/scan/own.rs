@@ -38,7 +38,7 @@ impl OwnPlaces {
         (leg, seen_to): (&Leg, OperationNumber),
         partition: &Partition,
         range: &Range,
-        most: usize,
+        most: u32,
     ) -> bool {
         let touched = *self.touched.get_or_insert(leg.rows.len());
         if self.arrangement != leg.rows.arrangement() || self.looked_at > leg.rows.len() {
@@ -50,7 +50,7 @@ impl OwnPlaces {
             return true;
         }
         let (id, table) = (partition.id(), partition.table());
-        let count = most.min(end - self.looked_at);
+        let count = (most as usize).min(end - self.looked_at);
         for touched in leg.rows.rest(self.looked_at).take(count) {
             if touched.place.0 != id {
                 continue;
