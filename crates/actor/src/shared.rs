@@ -180,6 +180,9 @@ pub enum Mutation {
     LargeCommitsUnlockEarly,
     /// A row of a large transaction that a later one needs on a backup goes to that unapplied.
     LargeCommitsGiveWayUnapplied,
+    /// A scan that opens its partitions one after the other sees in the later ones what its
+    /// transaction has changed since it began.
+    ScansSeeLaterChanges,
     /// A replica calls a rollback in several steps done after the first.
     LargeRollbacksEndEarly,
     /// A link that goes on over new connections brings a message again that has arrived.

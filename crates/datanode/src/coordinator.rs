@@ -113,8 +113,8 @@ impl Coordinator {
             ClientRequest::RollbackTo { transaction, request, after } => {
                 self.rollback_requested(ctx, from, transaction, request, after);
             }
-            ClientRequest::Scan { transaction, scan } => {
-                self.scan_requested(ctx, from, transaction, scan);
+            ClientRequest::Scan { transaction, scan, seen_to } => {
+                self.scan_requested(ctx, from, transaction, scan, seen_to);
             }
             ClientRequest::OpenSnapshot { session, request } => {
                 self.epochs.open_snapshot(ctx, from, session, request);

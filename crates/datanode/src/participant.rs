@@ -172,8 +172,8 @@ impl Participant {
 
     /// The epoch in which a change of a slot commits that is staged here with its commit.
     pub fn commits_in(&self, partition: PartitionId, slot: RowId) -> Option<Epoch> {
-        let handle = self.replicas.get(&partition)?.claims.get(&slot)?;
-        self.legs.leg(*handle).commits_in
+        let handle = self.replicas.get(&partition)?.claims.get(slot)?;
+        self.legs.leg(handle).commits_in
     }
 
     /// Which transactions wait here, and for which: pairs, some of them twice.
@@ -418,8 +418,8 @@ impl Participant {
                 let (partition, row_id) = row.place;
                 let replica = &self.replicas[&partition];
                 assert_eq!(
-                    replica.claims.get(&row_id),
-                    Some(&handle),
+                    replica.claims.get(row_id),
+                    Some(handle),
                     "{partition} {row_id}: touched by {}, claimed by another",
                     leg.transaction
                 );

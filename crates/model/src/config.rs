@@ -51,7 +51,7 @@ pub struct Config {
     #[doc(alias = "MaxNoOfConcurrentTransactions")]
     pub transactions_max: u32,
     /// Operations per transaction.
-    #[doc(alias = "MaxNoOfConcurrentOperations")]
+    #[doc(alias = "MaxDMLOperationsPerTransaction")]
     pub operations_max: u32,
     /// Operations per batch.
     pub batch_max: u32,
@@ -69,6 +69,9 @@ pub struct Config {
     /// Bytes of rows, indexes and open transactions per worker.
     #[doc(alias = "DataMemory")]
     pub data_memory: u64,
+    /// Bytes per worker that uncommitted changes and their locks take, at most; 0 for no limit but
+    /// that of `data_memory`, which they count against too.
+    pub transaction_memory: u64,
     /// Bytes of old row images per worker, kept for snapshots.
     pub version_memory: u64,
     /// Sessions per participant whose last outcome is remembered.
@@ -126,13 +129,14 @@ impl Config {
             inactive_timeout: Duration::from_secs(3_600),
             request_timeout: Duration::from_secs(4),
             transactions_max: 16_384,
-            operations_max: 262_144,
+            operations_max: u32::MAX,
             batch_max: 16_384,
             scans_max: 4_096,
             scan_batch_rows: 256,
             scan_step_rows: 256,
             apply_step_bytes: 128 << 10,
             data_memory: 4 << 30,
+            transaction_memory: 0,
             version_memory: 512 << 20,
             outcomes_max: 1 << 20,
             copy_batch_rows: 128,

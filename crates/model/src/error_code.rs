@@ -106,6 +106,7 @@ error_codes! {
     (3006, DiskFull, Overload, "the disk of a node is full", "free space on the node's disk; it goes on by itself"),
     (3007, NoDisk, UserError, "the cluster keeps nothing on disk", "start it with a data directory"),
     (3008, TableLimit, Overload, "the cluster has as many tables and unique indexes as it may have: 400,000", "drop tables or unique indexes that are not needed"),
+    (3009, TransactionMemoryFull, Overload, "uncommitted changes take all the memory that they may have on a node", "commit more often, or raise TransactionMemory"),
     (4001, OutcomeUnknown, OutcomeUnknown, "the connection was lost while the transaction committed", "look whether its changes are there before repeating it"),
     (5001, ClusterStopped, Permanent, "the cluster has stopped: a node group has no survivor or no majority remains", "restart the cluster"),
     (9001, Internal, Internal, "an internal error", "please report it with the node's trace"),

@@ -85,7 +85,7 @@ id!(
 );
 id!(
     /// Number of an operation inside its transaction, in the client's order, from 1.
-    OperationNumber(u32), "o"
+    OperationNumber(u64), "o"
 );
 id!(
     /// A scan of one client session.

@@ -50,7 +50,7 @@ const FAILURE_SHOWN_MAX: usize = 160;
 
 /// Every rule that can be broken on purpose, with a seed that notices. After a change of code the
 /// seed may mean another run, and another one may be the first to notice.
-const MUTATIONS: [(Mutation, u64); 36] = [
+const MUTATIONS: [(Mutation, u64); 37] = [
     (Mutation::BackupAppliesAtCommit, 1),
     (Mutation::OneStepEpochSwitch, 1),
     (Mutation::TakeoverForgetsCommits, 33),
@@ -82,6 +82,7 @@ const MUTATIONS: [(Mutation, u64); 36] = [
     (Mutation::LargeCommitsUnlockEarly, 2),
     (Mutation::LargeCommitsGiveWayUnapplied, 2),
     (Mutation::LargeRollbacksEndEarly, 2),
+    (Mutation::ScansSeeLaterChanges, 3),
     (Mutation::DriverNamesNobody, 2),
     (Mutation::RenewalRepeats, 11),
     (Mutation::RenewalLeavesOut, 1),

@@ -77,6 +77,7 @@ impl Scenario {
             levels: false,
             storm: false,
             grants: false,
+            sweeps: false,
             kinds,
         };
         let lab = Lab::new();

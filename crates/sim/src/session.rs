@@ -367,6 +367,17 @@ impl Session {
         }
     }
 
+    /// The first rows of a scan, and whether there are more: [`Session::scan_more`] asks for those,
+    /// and other requests may come in between.
+    pub async fn scan_begin(&self, spec: ScanSpec) -> Result<(Vec<Vec<Value>>, bool), Refusal> {
+        part(self.result(Ask::Scan(Box::new(spec))).await)
+    }
+
+    /// The next rows of the scan that was begun last, and whether there are more.
+    pub async fn scan_more(&self) -> Result<(Vec<Vec<Value>>, bool), Refusal> {
+        part(self.result(Ask::ScanNext).await)
+    }
+
     /// The rows of a scan that is closed once at least `enough` of them are there.
     pub async fn scan_up_to(
         &self,
@@ -430,6 +441,15 @@ pub fn is_passing(refusal: &Refusal) -> bool {
     }
 }
 
+/// Some rows of a scan, and whether there are more.
+fn part(result: ClientResult) -> Result<(Vec<Vec<Value>>, bool), Refusal> {
+    match result {
+        ClientResult::ScanRows { rows, finished, .. } => Ok((rows.into_values(), !finished)),
+        ClientResult::Failed(refusal) => Err(refusal),
+        other => panic!("a scan ended in {other:?}"),
+    }
+}
+
 /// One in so many transactions that commit at once is given up as soon as it is sent.
 const CANCEL_ONE_IN: u64 = 60;
 /// Chance in a hundred that a session whose cluster has disks waits for them after a round.
@@ -445,6 +465,9 @@ struct Task {
     session: Option<SessionNumber>,
     /// The request under way.
     token: Option<Token>,
+    /// The scan that was opened last, and what has come of it while the task asked for else.
+    scan: Option<Token>,
+    of_scan: Option<ClientResult>,
     over: bool,
 }
 
@@ -463,7 +486,9 @@ impl Application {
             let prng = RefCell::new(prng.fork());
             let (slot_of, ambient, committed) = (slot.clone(), ambient.clone(), Cell::default());
             let session = Session { slot: slot_of, ambient, prng, committed };
-            Task { future: make(session), slot, session: None, token: None, over: false }
+            let (session_of, token, scan, of_scan) = (None, None, None, None);
+            let future = make(session);
+            Task { future, slot, session: session_of, token, scan, of_scan, over: false }
         };
         let tasks = tasks.into_iter().map(start).collect();
         let client = Client::new(ClientOptions::default());
@@ -487,6 +512,8 @@ impl Application {
             let at = self.tasks.iter().position(of_event).expect("sessions belong to tasks");
             if self.tasks[at].token == Some(event.token) {
                 self.answer(ctx, at, Answer::Result(event.result));
+            } else if self.tasks[at].scan == Some(event.token) {
+                self.tasks[at].of_scan = Some(event.result);
             }
         }
     }
@@ -531,13 +558,22 @@ impl Application {
             Ask::Abort => client.abort(ctx, session),
             Ask::RollbackTo(savepoint) => client.rollback_to(ctx, session, savepoint),
             Ask::Read { reads, snapshot } => client.read(ctx, session, reads, snapshot),
-            Ask::Scan(spec) => client.scan(ctx, session, *spec),
+            Ask::Scan(spec) => {
+                let token = client.scan(ctx, session, *spec);
+                (self.tasks[at].scan, self.tasks[at].of_scan) = (Some(token), None);
+                token
+            }
             Ask::ScanNext => {
-                client.scan_next(ctx, self.tasks[at].token.expect("a scan is open"));
+                if let Some(result) = self.tasks[at].of_scan.take() {
+                    return Some(Answer::Result(result));
+                }
+                let scan = self.tasks[at].scan.expect("a scan is open");
+                self.tasks[at].token = Some(scan);
+                client.scan_next(ctx, scan);
                 return None;
             }
             Ask::ScanClose => {
-                client.scan_close(ctx, self.tasks[at].token.expect("a scan is open"));
+                client.scan_close(ctx, self.tasks[at].scan.expect("a scan is open"));
                 return Some(Answer::Done);
             }
             Ask::OpenSnapshot => client.open_snapshot(ctx, session),

@@ -24,6 +24,7 @@ pub mod ring;
 pub mod schema;
 pub mod singles;
 mod storm;
+mod sweeps;
 
 use std::rc::Rc;
 
@@ -70,6 +71,9 @@ const LEVELS_DRAW: u64 = 0x1E5;
 /// Three sessions on each client node that lock few rows in any order.
 const STORM_PERCENT: u64 = 30;
 const STORM_DRAW: u64 = 0x570;
+/// Two sessions of the first client node that change all rows of a table in one transaction.
+const SWEEPS_PERCENT: u64 = 60;
+const SWEEPS_DRAW: u64 = 0x5EE;
 
 /// A session on each client node that changes accounts.
 const GRANTS_PERCENT: u64 = 40;
@@ -111,6 +115,8 @@ pub struct Load {
     pub storm: bool,
     /// A session of each client node changes accounts.
     pub grants: bool,
+    /// Two sessions of the first client node change all rows of a table at a time.
+    pub sweeps: bool,
     /// What the sessions of each client node do; drawn when empty.
     pub kinds: Vec<&'static str>,
 }
@@ -140,6 +146,9 @@ impl Load {
             levels: Prng::new(seed ^ LEVELS_DRAW).percent(LEVELS_PERCENT),
             storm: Prng::new(seed ^ STORM_DRAW).percent(STORM_PERCENT),
             grants: Prng::new(seed ^ GRANTS_DRAW).percent(GRANTS_PERCENT),
+            // A scan of many partitions needs so many at once.
+            sweeps: config.scans_max >= sweeps::SCANS_MIN
+                && Prng::new(seed ^ SWEEPS_DRAW).percent(SWEEPS_PERCENT),
             kinds: Vec::new(),
         }
     }
@@ -169,7 +178,8 @@ fn application(lab: &Rc<Lab>, load: &Load, place: &ApplicationPlace) -> Box<dyn 
             .chain(pair(load.registers, "registers"))
             .chain(storm)
             .chain(load.grants.then_some("grants"))
-            .chain(pair(load.levels, "levels"));
+            .chain(pair(load.levels, "levels"))
+            .chain(pair(load.sweeps && place.node == load.first_client, "sweeps"));
         drawn.chain(["watch", "inspect"]).chain(copies).chain(apart).collect()
     } else {
         load.kinds.clone()
@@ -217,6 +227,7 @@ async fn work(session: Session, lab: Rc<Lab>, load: Load, name: TaskName, kind: 
             "schema" => schema.round(&session, &lab).await,
             "singles" => singles.round(&session, &lab).await,
             "storm" => storm::round(&session, &lab).await,
+            "sweeps" => sweeps::round(&session, &lab).await,
             "queue" => storm::queue(&session, &lab).await,
             other => panic!("no such workload: {other}"),
         };
@@ -263,6 +274,9 @@ async fn prepare_and_audit(session: Session, lab: Rc<Lab>, load: Load) {
         storm::prepare(&session, &lab).await;
         if load.levels {
             levels::prepare(&session, &lab).await;
+        }
+        if load.sweeps {
+            sweeps::prepare(&session, &lab).await;
         }
         if load.crowd {
             crowd::prepare(&session).await;

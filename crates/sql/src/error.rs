@@ -53,6 +53,12 @@ pub(crate) fn of_refusal(refusal: &Refusal) -> SqlError {
             "The transaction has too many operations; commit more often, or raise \
               MaxDMLOperationsPerTransaction",
         ),
+        ErrorCode::TransactionMemoryFull => (
+            1197,
+            "HY000",
+            "Uncommitted changes take all the memory that they may have; commit more often, or \
+              raise TransactionMemory",
+        ),
         ErrorCode::ClusterStopped => (1296, "HY000", "The cluster has stopped"),
         ErrorCode::Internal => (1815, "HY000", "Internal error"),
         // What may succeed when the transaction is run again: the class every driver retries.

@@ -3,11 +3,12 @@
 //! # Owns
 //! Time values, days of the calendar, the pseudo-random generator, pools with typed handles, ring
 //! buffers, hash maps with a fixed order, maps whose copies share their entries, lists of mostly
-//! one element.
+//! one element, long lists in chunks.
 //! # Not here
 //! Anything with a clock, a thread, a file or entropy: see `runtime`.
 
 pub mod calendar;
+mod chunked;
 mod few;
 mod map;
 mod prng;
@@ -15,6 +16,7 @@ mod ring;
 mod shared_map;
 mod time;
 
+pub use chunked::Chunked;
 pub use few::Few;
 pub use map::{FixedHasher, HashMap, HashSet};
 pub use prng::Prng;

@@ -183,6 +183,15 @@ impl HashIndex {
         true
     }
 
+    /// Forgets all rows; keeps the memory of a small index.
+    pub fn clear(&mut self) {
+        match self.segments.as_mut_slice() {
+            [only] => only.clear(),
+            _ => *self = Self::new(),
+        }
+        self.len = 0;
+    }
+
     /// Rows in the index.
     pub fn len(&self) -> usize {
         self.len

@@ -13,6 +13,8 @@ use crate::{CoordinatorRef, LegId};
 
 /// Most transactions that a search names, and that the victim of a circle is told.
 pub const PATH_MAX: usize = 16;
+/// The waits of scans are numbered from here, above the numbers of all operations.
+pub const SCAN_WAITS_FROM: u64 = 1 << 48;
 
 /// What a transaction holds and does besides a single operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Codec)]
@@ -30,7 +32,7 @@ pub enum Besides {
 pub struct SearchOrigin {
     /// The leg that waits; none if the coordinator began the search.
     pub leg: Option<LegId>,
-    /// An operation's number, or a scan's above 2^32.
+    /// An operation's number, or a scan's from [`SCAN_WAITS_FROM`] on.
     pub wait: u64,
     /// Counts the searches of the coordinator.
     pub count: u32,

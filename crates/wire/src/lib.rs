@@ -32,7 +32,7 @@ pub use control::{
     ControlMessage, EpochStep, KnownState, LeaseRequest, News, NewsKind, NodeLife,
     UnresponsiveWorker, WorkerDisk,
 };
-pub use deadlock::{Besides, DeadlockSearch, SearchOrigin, SearchedTransaction};
+pub use deadlock::{Besides, DeadlockSearch, SCAN_WAITS_FROM, SearchOrigin, SearchedTransaction};
 pub use encoding::{Link, PROTOCOL_VERSION, PROTOCOL_VERSION_MIN};
 pub use epoch::EpochMessage;
 pub use inspect::{InspectMessage, Inspection};

@@ -79,6 +79,9 @@ pub enum ClientRequest {
         transaction: TransactionId,
         /// What to scan; `transaction` in it is filled in by the coordinator.
         scan: Box<ScanRequest>,
+        /// Own changes up to this operation are seen, whichever have been made since: a scan opens
+        /// its partitions one after the other.
+        seen_to: OperationNumber,
     },
     /// Asks for a snapshot of all that is committed now, and holds it.
     OpenSnapshot {

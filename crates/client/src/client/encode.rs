@@ -15,7 +15,7 @@ use wire::{Operation, OperationKind, Projection, ScanOrder, ScanSource};
 use crate::request::{ClientOperation, IndexBound, OperationAction, ScanRange};
 
 /// Largest operation number a transaction may reach; more are refused by coordinators.
-const OPERATION_NUMBER_MAX: u32 = (1 << 24) - 1;
+const OPERATION_NUMBER_MAX: u64 = u32::MAX as u64;
 
 /// The table, or why it cannot be used now.
 pub(super) fn table_of(cluster: &ClusterState, id: TableId) -> Result<&Arc<Table>, Refusal> {

@@ -11,7 +11,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use actor::{Ctx, fault_point, probe};
-use model::{ActorKind, Address, ClusterState, ErrorCode, PartitionId, Refusal, TransactionId};
+use model::{
+    ActorKind, Address, ClusterState, ErrorCode, OperationNumber, PartitionId, Refusal,
+    TransactionId,
+};
 use stdx::Duration;
 use vector::Block;
 use wire::{
@@ -54,6 +57,8 @@ struct Opened {
     prefixes: Option<encode::Prefixes>,
     decoder: Arc<RowDecoder>,
     transaction: Option<(TransactionId, CoordinatorRef)>,
+    /// Own changes up to here are seen, also in partitions that are opened later.
+    seen_to: OperationNumber,
     batch_rows: Option<u32>,
 }
 
@@ -186,6 +191,7 @@ impl Client {
                 Err(refusal) => return self.scan_failed(ctx, token, call, refusal),
             };
         if work(&mut call).spec.in_transaction {
+            opened.seen_to = self.savepoint(session).0;
             let open = self.session_mut(session).transaction.as_ref();
             opened.transaction = open.map(|open| (open.id, open.coordinator));
             if opened.transaction.is_none() {
@@ -241,7 +247,8 @@ impl Client {
             let request = Box::new(request(ctx, (&scan.spec, lock_wait), opened, id, partition));
             match opened.transaction {
                 Some((transaction, coordinator)) => {
-                    let message = ClientRequest::Scan { transaction, scan: request };
+                    let message =
+                        ClientRequest::Scan { transaction, scan: request, seen_to: opened.seen_to };
                     ctx.send(coordinator.address, Message::Request(message));
                 }
                 None => ctx.send(source, Message::Scan(ScanMessage::Open(request))),
@@ -522,6 +529,7 @@ fn plan(
         prefixes: encode::scan_prefixes(table, &spec.range)?,
         decoder: RowDecoder::of(decoders, table, &spec.projection)?,
         transaction: None,
+        seen_to: OperationNumber(0),
         batch_rows: spec.limit.filter(|_| ordered).map(|limit| share(limit, partitions.len())),
     };
     Ok((opened, partitions.into()))

@@ -40,6 +40,8 @@ impl ClusterConfig {
         config.version_memory = config.version_memory.min(config.data_memory / 4);
         if let Some(own) = own {
             of_node(&mut config, &own.settings);
+            let changes = own.settings.number("TransactionMemory").unwrap_or(0);
+            config.transaction_memory = changes.div_ceil(u64::from(workers.max(1)));
         }
         config
     }

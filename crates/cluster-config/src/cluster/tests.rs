@@ -171,9 +171,10 @@ fn data_nodes_at_the_same_place_are_nearby() {
 #[test]
 fn the_kernel_is_told() {
     let config = two_nodes(
-        "DataMemory=1G\nHeartbeatIntervalDbDb=1500\nTimeBetweenEpochs=0\nDiskless=1\n\
+        "DataMemory=1G\nTransactionMemory=100M\n\
+         HeartbeatIntervalDbDb=1500\nTimeBetweenEpochs=0\nDiskless=1\n\
          TimeBetweenGlobalCheckpoints=1000\nTransactionInactiveTimeout=0\nRedoBuffer=64M\n\
-         TransactionDeadlockDetectionTimeout=500\nMaxDMLOperationsPerTransaction=4294967295\n\
+         TransactionDeadlockDetectionTimeout=500\nMaxDMLOperationsPerTransaction=1000000\n\
          FragmentLogFileSize=64M\nRestartTimeTarget=10\nMaxDiskWriteSpeed=5M\nRecoveryWork=50",
     );
     let kernel = config.kernel(NodeId(1), 4, 1);
@@ -188,13 +189,15 @@ fn the_kernel_is_told() {
     assert_eq!(kernel.save_interval, Duration::from_secs(1));
     assert_eq!(kernel.lock_timeout, Duration::from_millis(500));
     assert!(kernel.inactive_timeout > Duration::from_secs(1_000_000));
-    assert_eq!(kernel.operations_max, u32::MAX);
+    assert_eq!(kernel.operations_max, 1_000_000);
+    assert_eq!(kernel.transaction_memory, 25 << 20);
     assert_eq!((kernel.redo_segment, kernel.redo_buffer), (64 << 20, 64 << 20));
     assert_eq!(kernel.restart_time_target, Duration::from_secs(10));
     assert_eq!(kernel.checkpoint_speed, (5 << 20, 5 << 20));
     assert_eq!(kernel.recovery_work, 50);
     // What the file does not say is as the kernel has it; memory is as the machine has it.
     let plain = two_nodes("").kernel(NodeId(2), 0, 80);
+    assert_eq!((plain.operations_max, plain.transaction_memory), (u32::MAX, 0));
     assert_eq!((plain.data_memory, plain.lease), (80, Duration::from_millis(800)));
     // Another node is told the same about membership.
     assert_eq!(config.kernel(NodeId(145), 1, 9).lease, Duration::from_secs(6));

@@ -9,7 +9,7 @@ pub(super) const PARAMETERS: &[Parameter] = parameters! {
     "open transactions that each coordinator of the node may have"
 
     "MaxDMLOperationsPerTransaction";
-    DATA, count(262_144, 32, 4_294_967_295), Node, HONOURED, ndb "4294967295";
+    DATA, count(4_294_967_295, 32, 4_294_967_295), Node, HONOURED;
     "changes of rows in a transaction"
 
     "MaxNoOfConcurrentOperations";

@@ -85,8 +85,8 @@ pub(super) const PARAMETERS: &[Parameter] = parameters! {
     "memory for names of tables and columns: percent up to 100, bytes above"
 
     "TransactionMemory";
-    DATA, bytes(0, 0, 16 * T), Node, none("open transactions are counted in DataMemory");
-    "memory for the records of operations and transactions"
+    DATA, bytes(0, 0, 16 * T), Node, HONOURED;
+    "memory that uncommitted changes and their locks may take, within DataMemory; 0 for all of it"
 
     "SharedGlobalMemory";
     DATA, bytes(128 * M, 0, 64 * T), Node, none(GROWS);

@@ -23,8 +23,8 @@ use actor::{Ctx, Mutation, probe};
 use model::{Address, ErrorCode, OperationNumber, Refusal, TransactionId};
 use wire::deadlock::PATH_MAX;
 use wire::{
-    CoordinatorMessage, DeadlockSearch, LegId, Message, ParticipantMessage, SearchOrigin,
-    SearchedTransaction,
+    CoordinatorMessage, DeadlockSearch, LegId, Message, ParticipantMessage, SCAN_WAITS_FROM,
+    SearchOrigin, SearchedTransaction,
 };
 
 use super::Coordinator;
@@ -74,10 +74,8 @@ impl Record {
 
     /// Whether the wait that a search began at still lasts, as far as is known here.
     fn waits_still(&self, origin: SearchOrigin) -> bool {
-        match u32::try_from(origin.wait) {
-            Ok(number) if origin.leg.is_some() => self.awaits(OperationNumber(number)),
-            _ => true,
-        }
+        let is_scan = origin.wait >= SCAN_WAITS_FROM;
+        is_scan || origin.leg.is_none() || self.awaits(OperationNumber(origin.wait))
     }
 }
 

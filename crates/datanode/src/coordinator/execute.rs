@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use actor::{Ctx, fault_point, probe};
+use actor::{Ctx, Mutation, fault_point, probe};
 use model::{
     ActorKind, Address, ErrorCode, MemberStatus, OperationNumber, PartitionId, Refusal,
     TransactionId,
@@ -210,7 +210,7 @@ impl Coordinator {
             if record.phase != Phase::Open {
                 return;
             }
-            record.waits.remove(&u64::from(prepared.number.0));
+            record.waits.remove(&prepared.number.0);
             if matches!(prepared.result, Ok(OperationOutcome::Written(_)))
                 && let Some(leg) = record.leg_mut(leg)
             {
@@ -279,7 +279,7 @@ impl Coordinator {
             }
             Some(Batch::Execute { .. }) => {
                 // Rollbacks of single operations carry the client's number as attempt.
-                if let Some(state) = record.progress_mut(OperationNumber(attempt)) {
+                if let Some(state) = record.progress_mut(OperationNumber(attempt.into())) {
                     state.undoing = state.undoing.saturating_sub(1);
                 }
             }
@@ -289,7 +289,7 @@ impl Coordinator {
             // A later operation of the batch changed the same row: all of it goes, for the reason
             // that this one was to go.
             probe!(ctx, "coordinator: single operation could not be undone");
-            let state = record.progress_mut(OperationNumber(attempt));
+            let state = record.progress_mut(OperationNumber(attempt.into()));
             let refusal = state.and_then(|state| state.base.clone()?.err());
             let refusal = refusal.unwrap_or(ErrorCode::UniqueViolation.into());
             return self.abort_with(ctx, id, refusal, None);
@@ -434,6 +434,7 @@ impl Coordinator {
         from: Address,
         id: TransactionId,
         mut scan: Box<ScanRequest>,
+        seen_to: OperationNumber,
     ) {
         let refusal = match self.admit(ctx, from, id, true) {
             Err(refusal) => Some(refusal),
@@ -458,7 +459,11 @@ impl Coordinator {
                 let locks = scan.lock != LockMode::Committed || scan.settled || scan.guarded;
                 record.legs[usize::from(leg.0)].scanned |= locks;
                 let coordinator = my_ref(ctx);
-                let seen_to = number::last_of(record.last_number);
+                let seen_to = match ctx.mutated(Mutation::ScansSeeLaterChanges) {
+                    true => record.last_number,
+                    false => seen_to.min(record.last_number),
+                };
+                let seen_to = number::last_of(seen_to);
                 let transaction = ScanTransaction { transaction: id, coordinator, leg, seen_to };
                 let chain = record.legs[usize::from(leg.0)].chain;
                 let primary = chain[0];
@@ -542,7 +547,9 @@ pub(super) fn send_index_change(
 fn send_rollback(ctx: &mut Ctx<'_>, record: &Record, leg: LegId, scope: RollbackScope) {
     let chain = &record.legs[usize::from(leg.0)].chain;
     let attempt = match scope {
-        RollbackScope::Only(number) => number::client(number).0,
+        RollbackScope::Only(number) => {
+            u32::try_from(number::client(number).0).expect("a number that a client may use")
+        }
         RollbackScope::After(_) => 0,
     };
     let message = ParticipantMessage::Rollback {

@@ -377,7 +377,7 @@ impl fmt::Display for Record {
             None => {}
             Some(Batch::Execute { request, progress, .. }) => {
                 let open = progress.iter().filter(|known| !known.done());
-                let open: Vec<u32> = open.map(|known| known.number.0).collect();
+                let open: Vec<u64> = open.map(|known| known.number.0).collect();
                 write!(f, " request {request} awaits operations {open:?}")?;
             }
             Some(Batch::Rollback { request, pending }) => {
@@ -395,7 +395,7 @@ pub(super) mod number {
     use model::OperationNumber;
 
     /// Largest number a client may use.
-    pub(in crate::coordinator) const CLIENT_MAX: u32 = (1 << 24) - 1;
+    pub(in crate::coordinator) const CLIENT_MAX: u64 = u32::MAX as u64;
 
     /// The internal number of a client's operation.
     pub(in crate::coordinator) fn internal(client: OperationNumber) -> OperationNumber {
@@ -403,7 +403,7 @@ pub(super) mod number {
     }
 
     /// The number of the operation's `nth` change of a hidden table, from 1.
-    pub(in crate::coordinator) fn of_index(client: OperationNumber, nth: u32) -> OperationNumber {
+    pub(in crate::coordinator) fn of_index(client: OperationNumber, nth: u64) -> OperationNumber {
         assert!((1..256).contains(&nth), "index change {nth} of one operation");
         OperationNumber(client.0 << 8 | nth)
     }

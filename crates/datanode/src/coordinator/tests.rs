@@ -153,7 +153,7 @@ impl World {
     }
 
     fn execute(&mut self, numbers: &[u32], commit: bool) -> Vec<(Address, Message)> {
-        let operations = numbers.iter().map(|n| insert(*n)).collect();
+        let operations = numbers.iter().map(|n| insert((*n).into())).collect();
         let request = u64::from(numbers[0]);
         self.tell(
             CLIENT,
@@ -168,7 +168,7 @@ impl World {
     }
 
     fn prepared(&mut self, from: u16, leg: u16, numbers: &[u32]) -> Vec<(Address, Message)> {
-        let results = numbers.iter().map(|n| done(*n << 8, None)).collect();
+        let results = numbers.iter().map(|n| done(u64::from(*n) << 8, None)).collect();
         self.prepared_with(from, leg, results)
     }
 
@@ -195,7 +195,7 @@ fn row(id: i64, u: i64) -> Row {
 }
 
 /// Operation `number` inserts a row: odd ones into partition 0, even ones into partition 1.
-fn insert(number: u32) -> Operation {
+fn insert(number: u64) -> Operation {
     Operation {
         number: OperationNumber(number),
         partition: PartitionId {
@@ -203,17 +203,17 @@ fn insert(number: u32) -> Operation {
             index: PartitionIndex(((number + 1) % 2) as u16),
         },
         table_version: 1,
-        kind: OperationKind::Insert { row: row(i64::from(number), 0) },
+        kind: OperationKind::Insert { row: row(number as i64, 0) },
     }
 }
 
-fn done(internal: u32, images: Option<UniqueImages>) -> PreparedOperation {
+fn done(internal: u64, images: Option<UniqueImages>) -> PreparedOperation {
     let outcome = OperationOutcome::Written(Effect::Created);
     let done = PreparedOperation::done(OperationNumber(internal), outcome);
     PreparedOperation { images: images.map(Box::new), ..done }
 }
 
-fn refused(internal: u32, code: ErrorCode) -> PreparedOperation {
+fn refused(internal: u64, code: ErrorCode) -> PreparedOperation {
     PreparedOperation::refused(OperationNumber(internal), code.into())
 }
 

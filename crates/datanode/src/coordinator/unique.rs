@@ -43,7 +43,7 @@ impl Coordinator {
             changes.extend(journal_entries(ctx, table, journal, images));
         }
         for (nth, (change, mut operation)) in changes.into_iter().enumerate() {
-            operation.number = number::of_index(client, nth as u32 + 1);
+            operation.number = number::of_index(client, nth as u64 + 1);
             let name = change.index_name.clone();
             if let Err(mut refusal) = send_index_change(ctx, record, client, change, operation) {
                 refusal.detail = name;

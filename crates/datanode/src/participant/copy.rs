@@ -367,8 +367,8 @@ impl Participant {
             let row_id = RowId(source.next);
             let touched = replica
                 .claims
-                .get(&row_id)
-                .and_then(|handle| self.legs.leg(*handle).rows.at((key.0, row_id)));
+                .get(row_id)
+                .and_then(|handle| self.legs.leg(handle).rows.at((key.0, row_id)));
             if let Some(staged) = touched.filter(|row| row.is_staged())
                 && !ctx.mutated(Mutation::CopyIgnoresLocks)
             {
@@ -520,23 +520,23 @@ impl Participant {
         }
         let before = replica.partition.memory_bytes();
         for (row_id, epoch, row) in rows {
-            let staged = replica.claims.contains_key(&row_id);
+            let staged = replica.claims.get(row_id);
             let row = row.as_ref().map(|row| &row.0[..]);
             if replica.is_overtaken(row_id) && epoch <= replica.partition.slot_epoch(row_id) {
                 probe!(ctx, "copy: a change has overtaken the copied slot");
                 continue;
             }
-            if !replica.partition.apply_copy(row_id, epoch, row, staged) {
+            if !replica.partition.apply_copy(row_id, epoch, row, staged.is_some()) {
                 probe!(ctx, "copy: slot is newer than the copied one");
                 continue;
             }
             if let Some(disk) = &mut self.disk {
                 disk.changed(&mut replica.stored, (partition, row_id), epoch, row);
             }
-            if staged && row.is_none() {
+            if let Some(handle) = staged.filter(|_| row.is_none()) {
                 // A leftover row was in the slot when the change was staged; it is gone, and the
                 // slot is reserved for the change.
-                let leg = self.legs.leg_mut(replica.claims[&row_id]);
+                let leg = self.legs.leg_mut(handle);
                 leg.rows.at_mut((partition, row_id)).expect(CLAIMED).reserved = true;
             }
         }
@@ -560,8 +560,7 @@ impl Participant {
                     }
                 }
                 // Leftover rows that were in slots with staged changes are gone.
-                let mut claims: Vec<(RowId, LegHandle)> =
-                    replica.claims.iter().map(|(row_id, handle)| (*row_id, *handle)).collect();
+                let mut claims: Vec<(RowId, LegHandle)> = replica.claims.iter().collect();
                 claims.sort_unstable();
                 for (row_id, handle) in claims {
                     if !replica.occupied(row_id) {

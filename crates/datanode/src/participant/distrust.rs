@@ -24,7 +24,7 @@ use model::{ActorKind, Address, Epoch, PartitionId, Row, RowId, TransactionId};
 use wire::deadlock::PATH_MAX;
 use wire::{
     Chain, CoordinatorRef, KnownOutcome, LegId, Operation, ParticipantMessage, REPLICAS_MAX,
-    ScanRequest, StagedWrite,
+    SCAN_WAITS_FROM, ScanRequest, StagedWrite,
 };
 
 use super::Participant;
@@ -252,7 +252,9 @@ fn of_numbers(operations: &[Operation]) -> Rule {
         let numbers: BTreeSet<_> = operations.iter().map(|operation| operation.number).collect();
         numbers.len() == operations.len()
     };
-    rule(ascending || once(), "an operation is sent twice at once")
+    rule(ascending || once(), "an operation is sent twice at once")?;
+    let below = |operation: &Operation| operation.number.0 < SCAN_WAITS_FROM;
+    rule(operations.iter().all(below), "an operation has the number of a scan's wait")
 }
 
 /// A chain is of participants. Which workers a node has is not asked: the chain may be of an

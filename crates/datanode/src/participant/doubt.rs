@@ -174,6 +174,7 @@ impl Participant {
         for read in &request.reads {
             let hash = key::local_hash(&read.key.0);
             let leg = self.doubt_on(ctx, read.partition, hash, &read.key.0);
+            let leg = leg.filter(|leg| !self.show_early(ctx, *leg, (read.partition, hash)));
             legs.extend(leg.filter(|leg| !legs.contains(leg)));
         }
         if legs.is_empty() {
@@ -231,9 +232,12 @@ impl Participant {
             return None;
         };
         let leg = self.doubt_on(ctx, operation.partition, hash, &key.0)?;
+        if self.show_early(ctx, leg, (operation.partition, hash)) {
+            return None;
+        }
         probe!(ctx, "participant: read in a transaction waits for a row in doubt");
         ctx.count(Tally::ReadWait);
-        let ticket = u64::from(operation.number.0);
+        let ticket = operation.number.0;
         Some(self.doubts.park(Parked::Operation(handle, ticket), &[leg]))
     }
 
@@ -273,8 +277,8 @@ impl Participant {
 
     /// Whether a slot holds a row that is in doubt here; for the checks of the simulation.
     pub fn in_doubt(&self, partition: PartitionId, slot: model::RowId) -> bool {
-        let claim = self.replicas.get(&partition).and_then(|replica| replica.claims.get(&slot));
-        claim.is_some_and(|handle| self.legs.leg(*handle).is_in_doubt())
+        let claim = self.replicas.get(&partition).and_then(|replica| replica.claims.get(slot));
+        claim.is_some_and(|handle| self.legs.leg(handle).is_in_doubt())
     }
 
     /// Reads that wait for legs in doubt.

@@ -9,13 +9,14 @@
 //!    had been one turn.
 //! 2. Nobody is told that the leg has ended before it has, and all are told who asked meanwhile.
 //! 3. A decided leg that is not applied yet is `Committed`: a takeover commits it.
+//!    Who reads one of its rows has that applied before its turn, and does not wait for the others.
 //! 4. At a backup a row may go to a later leg before the others have ended, as the primary has
 //!    ended all of the leg. Until the last one is applied the leg stays in doubt (`doubt`), so
 //!    nobody is answered with the others as they were before.
 //! # Not here
 //! Why a leg ends (`finish`, `one_phase`).
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use actor::{Ctx, Mutation, fault_point, probe};
 use model::{ActorKind, Address, Epoch, ErrorCode, PartitionId, TransactionId};
@@ -24,8 +25,11 @@ use store::lock_table::{LockKey, LockOwner};
 use wire::{Continue, CoordinatorMessage, LegId, Message, PreparedOperation};
 
 use super::Participant;
+use super::disk::Disk;
 use super::finish::{CommitOrder, apply_row};
-use super::leg::{Leg, LegHandle, Place, Status};
+use super::leg::{Leg, LegHandle, Place, Status, TouchedRow};
+use super::memory::Memory;
+use super::replica::Replica;
 use super::rollback::RollBack;
 
 /// What is done when a leg has ended here.
@@ -60,12 +64,22 @@ impl Ending {
     }
 }
 
+impl Leg {
+    /// Whether it is being applied in steps, and has rows left.
+    fn is_being_applied(&self) -> bool {
+        let commits = self.ending.as_ref().is_some_and(|ending| ending.epoch.is_some());
+        commits && !matches!(self.status, Status::Applied(_))
+    }
+}
+
 /// The legs of a participant that end in steps.
 #[derive(Debug, Default)]
 pub(super) struct Endings {
     legs: VecDeque<LegHandle>,
     /// The next step is on its way.
     continuing: bool,
+    /// The next step waits until the disk has caught up.
+    held: bool,
 }
 
 impl Endings {
@@ -202,9 +216,23 @@ impl Participant {
     /// Has the next step done soon.
     fn keep_ending(&mut self, ctx: &mut Ctx<'_>) {
         if !self.endings.continuing && !self.endings.legs.is_empty() {
+            let applies = |handle: &LegHandle| self.legs.leg(*handle).is_being_applied();
+            if self.log_is_behind(ctx) && self.endings.legs.iter().all(applies) {
+                probe!(ctx, "participant: large leg waits for the disk");
+                self.endings.held = true;
+                return;
+            }
+            self.endings.held = false;
             self.endings.continuing = true;
             let me = Address { actor: ActorKind::Participant, ..ctx.me() };
             ctx.send(me, Message::Continue(Continue::Applies));
+        }
+    }
+
+    /// The disk has caught up: large legs go on.
+    pub(super) fn release_endings(&mut self, ctx: &mut Ctx<'_>) {
+        if self.endings.held {
+            self.keep_ending(ctx);
         }
     }
 
@@ -253,7 +281,7 @@ impl Participant {
                     apply_row((&mut *replicas, &mut *disk, &mut *memory), row, epoch, &retained);
                 }
                 let Some(replica) = replicas.get_mut(&partition) else { return };
-                replica.claims.remove(&row.place.1);
+                replica.claims.remove(row.place.1);
                 if row.reserved {
                     replica.partition.release(row.place.1);
                     row.reserved = false;
@@ -272,7 +300,13 @@ impl Participant {
     /// One step of the leg whose turn it is.
     pub(super) fn continue_endings(&mut self, ctx: &mut Ctx<'_>) {
         self.endings.continuing = false;
-        let Some(handle) = self.endings.legs.pop_front() else { return };
+        // What is given back is not written to the log.
+        let needs_no_log = |handle: &LegHandle| !self.legs.leg(*handle).is_being_applied();
+        let at = match self.log_is_behind(ctx) {
+            true => self.endings.legs.iter().position(needs_no_log).unwrap_or(0),
+            false => 0,
+        };
+        let Some(handle) = self.endings.legs.remove(at) else { return };
         let budget = ctx.step_units(Continue::Applies, ctx.config().apply_step_bytes).into();
         if let Some(rest) = self.legs.leg_mut(handle).rolls_back.take() {
             self.roll_back_some(ctx, handle, *rest, budget);
@@ -294,7 +328,8 @@ impl Participant {
             assert_eq!(goes_on(leg), 1, "{}: goes on in steps", leg.transaction);
             assert!(leg.rolls_back.is_none() || leg.status == Status::Open, "it is undecided");
         }
-        assert!(self.endings.continuing || self.endings.legs.is_empty(), "they do go on");
+        let goes_on = self.endings.continuing || self.endings.held;
+        assert!(goes_on || self.endings.legs.is_empty(), "they do go on");
     }
 
     /// Applies rows, or gives them back, for about so many bytes; whether that was the last.
@@ -320,6 +355,35 @@ impl Participant {
         }
     }
 
+    /// Applies a row of a leg that is being applied before its turn, for somebody who reads it;
+    /// false if the leg is not being applied here. Any of its rows may be next: others have noted
+    /// the decision, and will show it.
+    pub(super) fn show_early(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        handle: LegHandle,
+        (partition, hash): (PartitionId, u64),
+    ) -> bool {
+        let leg = self.legs.leg(handle);
+        let epoch = leg.ending.as_ref().and_then(|ending| ending.epoch);
+        let Some(epoch) = epoch.filter(|_| leg.is_being_applied()) else { return false };
+        probe!(ctx, "participant: row of a large leg is applied early for a reader");
+        let retained = self.retained_now(ctx);
+        let Self { replicas, disk, memory, legs, versioned, .. } = self;
+        if !retained.is_empty() {
+            versioned.insert(partition);
+        }
+        legs.change(handle, |leg| {
+            leg.show((partition, hash), |row| {
+                apply_held((&mut *replicas, &mut *disk, &mut *memory), row, epoch, &retained);
+            });
+        });
+        if !retained.is_empty() {
+            self.versions_grew(ctx);
+        }
+        true
+    }
+
     /// Makes some changes of a leg visible; the first row that is left.
     fn apply_some(
         &mut self,
@@ -335,16 +399,7 @@ impl Participant {
                 if !retained.is_empty() {
                     versioned.insert(row.place.0);
                 }
-                apply_row((&mut *replicas, &mut *disk, &mut *memory), row, epoch, &retained);
-                let (partition, row_id) = row.place;
-                // Nobody gets an emptied slot before all of the leg is applied.
-                if let Some(replica) = replicas.get_mut(&partition)
-                    && !row.reserved
-                    && !replica.occupied(row_id)
-                {
-                    replica.partition.reserve(row_id);
-                    row.reserved = true;
-                }
+                apply_held((&mut *replicas, &mut *disk, &mut *memory), row, epoch, &retained);
             })
         });
         if !retained.is_empty() {
@@ -370,7 +425,7 @@ impl Participant {
             };
             let (partition, row_id) = row.place;
             let Some(replica) = self.replicas.get_mut(&partition) else { continue };
-            replica.claims.remove(&row_id);
+            replica.claims.remove(row_id);
             if row.reserved {
                 replica.partition.release(row_id);
             }
@@ -429,5 +484,28 @@ impl Participant {
             }
         };
         ctx.send(to, Message::Coordinator(message));
+    }
+}
+
+/// Applies a row of a leg that keeps its claims: nobody gets an emptied slot before all of the leg
+/// is applied.
+fn apply_held(
+    (replicas, disk, memory): (
+        &mut BTreeMap<PartitionId, Box<Replica>>,
+        &mut Option<Box<Disk>>,
+        &mut Memory,
+    ),
+    row: &mut TouchedRow,
+    epoch: Epoch,
+    retained: &[Epoch],
+) {
+    apply_row((&mut *replicas, &mut *disk, &mut *memory), row, epoch, retained);
+    let (partition, row_id) = row.place;
+    if let Some(replica) = replicas.get_mut(&partition)
+        && !row.reserved
+        && !replica.occupied(row_id)
+    {
+        replica.partition.reserve(row_id);
+        row.reserved = true;
     }
 }

@@ -179,7 +179,7 @@ impl Participant {
         for row in rows.iter().filter(|row| !row.given) {
             let (partition, row_id) = row.place;
             let Some(replica) = self.replicas.get_mut(&partition) else { continue };
-            replica.claims.remove(&row_id);
+            replica.claims.remove(row_id);
             if row.reserved {
                 replica.partition.release(row_id);
             }

@@ -174,13 +174,12 @@ impl Guard {
 /// its own has staged: its key's hash. Of several the one in the first slot.
 pub(super) fn staged_by_others(legs: &Legs, replica: &Replica, scan: ScanId) -> Option<u64> {
     let guard = replica.guards.guards.iter().find(|guard| guard.settling == Some(scan))?;
-    let others = replica.claims.iter().filter(|(_, handle)| **handle != guard.owner);
-    let staged = others.filter_map(|(row_id, handle)| {
-        let leg = legs.get(*handle)?;
-        if !guard.has_place(leg, &replica.partition, *row_id) {
+    let staged = replica.claims_of_others(legs, guard.owner).filter_map(|(row_id, handle)| {
+        let leg = legs.get(handle)?;
+        if !guard.has_place(leg, &replica.partition, row_id) {
             return None;
         }
-        Some((*row_id, leg.rows.at((replica.partition.id(), *row_id))?.hash))
+        Some((row_id, leg.rows.at((replica.partition.id(), row_id))?.hash))
     });
     staged.min_by_key(|(row_id, _)| *row_id).map(|(_, hash)| hash)
 }

@@ -181,7 +181,7 @@ impl Leg {
         self.bytes += touched::image_bytes(&image);
         let at = match self.rows.position(place) {
             Some(at) => {
-                let known = self.rows.rest(at)[0].hash;
+                let known = self.rows.nth(at).hash;
                 assert_eq!(known, hash, "{} {}: a slot keeps its key", place.0, place.1);
                 at
             }
@@ -267,6 +267,21 @@ impl Leg {
         });
     }
 
+    /// Has rows that share a lock applied before their turn.
+    pub(super) fn show(
+        &mut self,
+        (partition, hash): (PartitionId, u64),
+        mut apply: impl FnMut(&mut TouchedRow),
+    ) {
+        let bytes = &mut self.bytes;
+        self.rows.of_lock_mut(partition, hash, |row| {
+            if !row.given && row.is_staged() {
+                apply(row);
+                *bytes -= row.settle();
+            }
+        });
+    }
+
     /// The rows that the leg still has.
     pub(super) fn held_rows(&self) -> impl Iterator<Item = &TouchedRow> {
         self.rows.iter().filter(|row| !row.given)
@@ -313,6 +328,10 @@ impl Leg {
 /// What a row counts for beside its bytes when it is applied or given back, and a lock.
 pub(super) const ROW_WEIGHT: u64 = 256;
 
+/// What a touched row takes beside its images, roughly: its record, its key and the claim of its
+/// slot, its places in the leg's indexes, and what the allocator adds to key and image.
+pub(super) const ROW_BYTES: u64 = 160;
+
 /// All leg records of a participant.
 #[derive(Debug, Default)]
 pub(super) struct Legs {
@@ -320,6 +339,8 @@ pub(super) struct Legs {
     free: Vec<LegHandle>,
     by_name: HashMap<(TransactionId, LegId), LegHandle>,
     staged_bytes: u64,
+    /// Rows that all legs have touched.
+    touched: usize,
     /// Memory of legs that have ended.
     spare: Vec<TouchedRows>,
 }
@@ -370,9 +391,10 @@ impl Legs {
     /// Changes what a leg has staged; keeps the count of staged bytes.
     pub(super) fn change<R>(&mut self, handle: LegHandle, f: impl FnOnce(&mut Leg) -> R) -> R {
         let leg = self.records[handle.0 as usize].as_mut().expect("the handle of a living leg");
-        let before = leg.bytes;
+        let (bytes, rows) = (leg.bytes, leg.rows.len());
         let result = f(leg);
-        self.staged_bytes = self.staged_bytes - before + leg.bytes;
+        self.staged_bytes = self.staged_bytes - bytes + leg.bytes;
+        self.touched = self.touched - rows + leg.rows.len();
         result
     }
 
@@ -383,6 +405,7 @@ impl Legs {
         let (transaction, name) = (leg.transaction, leg.leg);
         let rows = std::mem::take(&mut leg.rows);
         self.staged_bytes -= leg.bytes;
+        self.touched -= rows.len();
         *record = None;
         self.free.push(handle);
         let filed = self.by_name.remove(&(transaction, name));
@@ -425,15 +448,17 @@ impl Legs {
         transactions.len()
     }
 
-    /// Bytes of all staged images.
+    /// Bytes of all staged images, with the records of their rows.
     pub(super) fn staged_bytes(&self) -> u64 {
-        self.staged_bytes
+        self.staged_bytes + self.touched as u64 * ROW_BYTES
     }
 
     /// What holds between messages.
     pub(super) fn check(&self) {
         let bytes: u64 = self.unordered().map(|(_, leg)| leg.bytes).sum();
         assert_eq!(bytes, self.staged_bytes, "bytes of staged images of all legs");
+        let rows: usize = self.unordered().map(|(_, leg)| leg.rows.len()).sum();
+        assert_eq!(rows, self.touched, "rows of all legs");
         assert_eq!(self.unordered().count(), self.by_name.len(), "legs by name");
         for (handle, leg) in self.unordered() {
             assert_eq!(self.find(leg.transaction, leg.leg), Some(handle), "a leg by its name");

@@ -174,7 +174,9 @@ impl Participant {
                 self.answers(handle).refuse(operation.number, gone.clone());
             }
         }
-        let touched: Vec<LegHandle> = self.legs.iter().map(|(handle, _)| handle).collect();
+        let touches = |leg: &Leg| leg.locked().any(|locked| locked == partition);
+        let touched = self.legs.iter().filter(|(_, leg)| touches(leg));
+        let touched: Vec<LegHandle> = touched.map(|(handle, _)| handle).collect();
         for handle in touched {
             self.legs.change(handle, |leg| leg.leave_partition(partition));
         }

@@ -14,7 +14,8 @@ use wire::{
 
 use super::Participant;
 use super::evaluate::{self, Projector};
-use super::leg::{Leg, LegHandle, Status};
+use super::leg::{Leg, LegHandle, ROW_BYTES, Status};
+use super::memory::LOCK_BYTES;
 use super::read::not_here;
 use super::replicate::Then;
 use super::waits::{Place, Terms, Wait, Waiting, lock_deadline};
@@ -192,7 +193,7 @@ impl Participant {
         run: Run,
     ) {
         let (number, partition) = (operation.number, operation.partition);
-        let mut replica = self.replicas.get_mut(&partition).expect("admitted operations are here");
+        let replica = &self.replicas[&partition];
         let of_row = evaluate::key_of_row(replica.partition.table(), &operation.kind);
         let key = of_row.as_ref().or(operation.kind.key()).expect("a row or a key");
         let hash = key.local_hash();
@@ -202,20 +203,27 @@ impl Participant {
             let wait = Wait::new(ctx, (partition, hash), what, Place::Behind, terms);
             return self.waits.insert(handle, ticket, wait);
         }
-        if self.doubts.any() && run != Run::AfterDoubt {
-            if let Some(number) = self.park_operation(ctx, handle, &operation, hash) {
-                let (ticket, what) = parked(operation);
-                let wait = Wait::new(ctx, (partition, hash), what, Place::Doubt(number), terms);
-                return self.waits.insert(handle, ticket, wait);
-            }
-            replica = self.replicas.get_mut(&partition).expect("looked up above");
+        if self.doubts.any()
+            && run != Run::AfterDoubt
+            && let Some(number) = self.park_operation(ctx, handle, &operation, hash)
+        {
+            let (ticket, what) = parked(operation);
+            let wait = Wait::new(ctx, (partition, hash), what, Place::Doubt(number), terms);
+            return self.waits.insert(handle, ticket, wait);
         }
         if let Some((mode, wait)) = lock_of(&operation.kind) {
+            if !operation.kind.is_write()
+                && let Err(refusal) = self.has_room(ctx, LOCK_BYTES, false)
+            {
+                return self.answers(handle).refuse(number, refusal);
+            }
+            let replica = self.replicas.get_mut(&partition).expect("admitted above");
             self.legs.leg_mut(handle).locks_in(partition);
+            self.memory.locked(1);
             let (owner, lock) = (LockOwner(handle.0), LockKey(hash));
             match wait {
                 WaitPolicy::Wait => {
-                    let ticket = u64::from(number.0);
+                    let ticket = number.0;
                     let answer = replica.locks.request(lock, owner, mode, ticket);
                     if answer == LockAnswer::Waiting {
                         probe!(ctx, "participant: operation waits for a lock");
@@ -236,7 +244,8 @@ impl Participant {
                 }
             }
         }
-        let operation = match replica.guards.is_empty() || !operation.kind.is_write() {
+        let guards = &self.replicas[&partition].guards;
+        let operation = match guards.is_empty() || !operation.kind.is_write() {
             true => operation,
             false => {
                 match self.await_guards(ctx, handle, operation, (of_row.as_ref(), hash), terms) {
@@ -384,10 +393,10 @@ impl Participant {
         };
         let before = row.map_or(0, <[u8]>::len);
         let size = after.as_ref().map_or(0, |row| row.0.len());
-        if size > before && !self.has_room(ctx, size as u64) {
+        if let Err(refusal) = self.has_room(ctx, size as u64 + ROW_BYTES, size > before) {
             probe!(ctx, "participant: memory full at the primary");
             ctx.count(Tally::MemoryFull);
-            return Err(Refusal::new(ErrorCode::MemoryFull, ctx.me().to_string()));
+            return Err(refusal);
         }
         let images =
             followed.then(|| Box::new(UniqueImages { before: image, after: after.clone() }));
@@ -407,8 +416,8 @@ impl Participant {
         let replica = self.replicas.get_mut(&partition).expect("admitted operations are here");
         let new = place.is_none();
         let row_id = place.unwrap_or_else(|| replica.partition.allocate());
-        let claimed = *replica.claims.entry(row_id).or_insert(handle);
-        assert_eq!(claimed, handle, "{partition} {row_id}: staged by two legs");
+        let claimed = replica.claims.claim(row_id, handle);
+        assert!(claimed.is_none_or(|by| by == handle), "{partition} {row_id}: staged by two legs");
         let image = (number, after.clone());
         let fresh = self
             .legs
@@ -471,7 +480,7 @@ fn refused_at_once(operation: Operation, refusal: Refusal) -> PreparedOperation 
 
 /// A waiting operation and the ticket of its wait.
 fn parked(operation: Operation) -> (u64, Waiting) {
-    (u64::from(operation.number.0), Waiting::Operation(Box::new(operation)))
+    (operation.number.0, Waiting::Operation(Box::new(operation)))
 }
 
 /// The lock an operation needs and what to do if it cannot be had.

@@ -10,7 +10,7 @@ use wire::Chain;
 
 use super::disk::Stored;
 use super::guard::Guards;
-use super::leg::LegHandle;
+use super::leg::{Leg, LegHandle, Legs};
 
 /// A set of slots, in one bit for each slot up to the last one in it.
 #[derive(Debug, Default)]
@@ -31,6 +31,101 @@ impl SlotSet {
     }
 }
 
+/// The legs that have claimed slots: a table for each 64 slots of which one is claimed. A claim of
+/// neighbours takes 4 bytes, and the map of the tables is small however many there are.
+#[derive(Debug, Default)]
+pub(super) struct Claims {
+    tables: HashMap<u32, ClaimTable>,
+    /// Empty tables.
+    spare: Vec<ClaimTable>,
+    len: usize,
+}
+
+#[derive(Debug)]
+struct ClaimTable {
+    /// Handles of legs, by slot.
+    legs: Box<[u32; CLAIMS]>,
+    count: usize,
+}
+
+impl Default for ClaimTable {
+    fn default() -> Self {
+        Self { legs: Box::new([UNCLAIMED; CLAIMS]), count: 0 }
+    }
+}
+
+/// Slots of a table.
+const CLAIMS: usize = 64;
+/// Says that a slot is not claimed.
+const UNCLAIMED: u32 = u32::MAX;
+/// Empty tables that are kept.
+const SPARE_TABLES: usize = 16;
+
+impl Claims {
+    fn place(RowId(slot): RowId) -> (u32, usize) {
+        (slot / CLAIMS as u32, slot as usize % CLAIMS)
+    }
+
+    /// Who has claimed a slot.
+    #[inline]
+    pub(super) fn get(&self, slot: RowId) -> Option<LegHandle> {
+        let (table, at) = Self::place(slot);
+        let leg = self.tables.get(&table)?.legs[at];
+        (leg != UNCLAIMED).then_some(LegHandle(leg))
+    }
+
+    /// Lets a leg have a slot, unless another has it; who had it before.
+    pub(super) fn claim(&mut self, slot: RowId, leg: LegHandle) -> Option<LegHandle> {
+        let (table, at) = Self::place(slot);
+        let spare = &mut self.spare;
+        let table = self.tables.entry(table).or_insert_with(|| spare.pop().unwrap_or_default());
+        let before = table.legs[at];
+        if before != UNCLAIMED {
+            return Some(LegHandle(before));
+        }
+        table.legs[at] = leg.0;
+        table.count += 1;
+        self.len += 1;
+        None
+    }
+
+    /// Gives a slot back.
+    pub(super) fn remove(&mut self, slot: RowId) {
+        let (number, at) = Self::place(slot);
+        let Some(table) = self.tables.get_mut(&number) else { return };
+        if std::mem::replace(&mut table.legs[at], UNCLAIMED) == UNCLAIMED {
+            return;
+        }
+        table.count -= 1;
+        self.len -= 1;
+        if table.count == 0
+            && let Some(table) = self.tables.remove(&number)
+            && self.spare.len() < SPARE_TABLES
+        {
+            self.spare.push(table);
+        }
+    }
+
+    /// All claims, in no order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (RowId, LegHandle)> + '_ {
+        self.tables.iter().flat_map(|(number, table)| {
+            let first = number * CLAIMS as u32;
+            let legs = table.legs.iter().zip(first..).filter(|(leg, _)| **leg != UNCLAIMED);
+            legs.map(|(leg, slot)| (RowId(slot), LegHandle(*leg)))
+        })
+    }
+
+    /// Number of claims.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Gives all back.
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+}
+
 /// A partition replica with its locks.
 #[derive(Debug)]
 pub(super) struct Replica {
@@ -39,7 +134,7 @@ pub(super) struct Replica {
     /// Row locks, by hash of the primary key.
     pub(super) locks: LockTable,
     /// The leg that has staged a change in a slot, until it ends.
-    pub(super) claims: HashMap<RowId, LegHandle>,
+    pub(super) claims: Claims,
     /// Ranges that nobody but their legs may change, at the primary.
     pub(super) guards: Guards,
     /// Being copied from the primary.
@@ -70,7 +165,7 @@ impl Replica {
         Self {
             partition: Partition::new(id, table),
             locks: LockTable::new(),
-            claims: HashMap::default(),
+            claims: Claims::default(),
             guards: Guards::default(),
             syncing,
             overtaken: syncing.then(SlotSet::default),
@@ -121,6 +216,22 @@ impl Replica {
     /// Whether a transaction has changed the slot while the replica was being copied.
     pub(super) fn is_overtaken(&self, row_id: RowId) -> bool {
         self.overtaken.as_ref().is_some_and(|overtaken| overtaken.contains(row_id))
+    }
+
+    /// The claims of other legs than this one, in no order. Who is alone in the partition does not
+    /// pay for the size of its own transaction.
+    pub(super) fn claims_of_others<'a>(
+        &'a self,
+        legs: &Legs,
+        own: LegHandle,
+    ) -> impl Iterator<Item = (RowId, LegHandle)> + use<'a> {
+        // What a leg has staged in a partition it has locked there.
+        let id = self.partition.id();
+        let is_other = |(handle, leg): (LegHandle, &Leg)| {
+            handle != own && leg.locked().any(|locked| locked == id)
+        };
+        let claims = legs.unordered().any(is_other).then(|| self.claims.iter());
+        claims.into_iter().flatten().filter(move |(_, handle)| *handle != own)
     }
 
     /// Whether the slot holds a committed row.

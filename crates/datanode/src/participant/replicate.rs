@@ -15,7 +15,7 @@ use wire::{
 use super::Participant;
 use super::distrust::SLOT_BYTES;
 use super::finish::CommitOrder;
-use super::leg::{LegHandle, Status};
+use super::leg::{LegHandle, ROW_BYTES, Status};
 use super::prepare::send_prepared;
 
 /// New slots of a change that are not counted apart: a row is counted with its slot.
@@ -56,11 +56,13 @@ impl Participant {
             return;
         }
         let disk_full = self.disk.as_ref().is_some_and(|disk| disk.is_full());
-        if disk_full || !self.room_for(ctx, &writes) {
-            let code = if disk_full { ErrorCode::DiskFull } else { ErrorCode::MemoryFull };
+        let room = match disk_full {
+            true => Err(Refusal::new(ErrorCode::DiskFull, ctx.me().to_string())),
+            false => self.room_for(ctx, &writes),
+        };
+        if let Err(refusal) = room {
             probe!(ctx, "participant: memory or disk full at a backup");
             ctx.count(if disk_full { Tally::DiskFull } else { Tally::MemoryFull });
-            let refusal = Refusal::new(code, ctx.me().to_string());
             let refused = CoordinatorMessage::PrepareRefused { transaction: name.0, refusal };
             return ctx.send(coordinator.address, Message::Coordinator(refused));
         }
@@ -128,10 +130,11 @@ impl Participant {
         ctx.send(next.expect("matched above"), Message::Participant(message));
     }
 
-    /// Whether the memory limit leaves room. What does not grow a row always passes.
-    fn room_for(&mut self, ctx: &Ctx<'_>, writes: &[StagedWrite]) -> bool {
-        let mut needed = 0;
+    /// Whether the memory limits leave room.
+    fn room_for(&mut self, ctx: &Ctx<'_>, writes: &[StagedWrite]) -> Result<(), Refusal> {
+        let (mut needed, mut grows) = (0, false);
         for write in writes {
+            needed += ROW_BYTES + write.after.as_ref().map_or(0, |after| after.0.len() as u64);
             let Some(replica) = self.replicas.get(&write.partition) else { continue };
             // Slots up to the one that the primary has picked come with it.
             let slots = write.row_id.0.saturating_sub(replica.partition.slot_count());
@@ -140,11 +143,9 @@ impl Participant {
             }
             let Some(after) = &write.after else { continue };
             let before = replica.partition.row(write.row_id).map_or(0, <[u8]>::len);
-            if after.0.len() > before {
-                needed += after.0.len() as u64;
-            }
+            grows |= after.0.len() > before;
         }
-        needed == 0 || self.has_room(ctx, needed)
+        self.has_room(ctx, needed, grows)
     }
 
     /// Stages a change. False, and it is not, if the leg has another key in its slot.
@@ -165,21 +166,22 @@ impl Participant {
             return false;
         }
         let (owner, lock) = (LockOwner(handle.0), LockKey(hash));
-        let slot_is_free = replica.claims.get(&row_id).is_none_or(|other| *other == handle);
+        let slot_is_free = replica.claims.get(row_id).is_none_or(|other| other == handle);
         if !slot_is_free || !replica.locks.try_request(lock, owner, LockMode::Exclusive) {
             self.make_way(ctx, handle, partition, row_id, hash);
             let replica = self.replicas.get_mut(&partition).expect("checked above");
-            let ticket = u64::from(number.0);
+            let ticket = number.0;
             let answer = replica.locks.request(lock, owner, LockMode::Exclusive, ticket);
             assert_eq!(answer, LockAnswer::Granted, "{partition} {row_id}: lock at a backup");
         }
         let replica = self.replicas.get_mut(&partition).expect("checked above");
-        let claimed = replica.claims.insert(row_id, handle);
+        let claimed = replica.claims.claim(row_id, handle);
         assert!(claimed.is_none_or(|by| by == handle), "{partition} {row_id}: staged by two legs");
         let reserved = claimed.is_none() && !replica.occupied(row_id);
         if reserved {
             replica.partition.reserve(row_id);
         }
+        self.memory.locked(1);
         self.legs.change(handle, |leg| {
             leg.locks_in(partition);
             leg.stage((partition, row_id), (&key, hash), (fresh, reserved), (number, after));
@@ -218,7 +220,7 @@ impl Participant {
         let holders = replica.locks.holders(LockKey(hash));
         let mut others: Vec<LegHandle> =
             holders.iter().map(|(owner, _)| LegHandle(owner.0)).collect();
-        others.extend(replica.claims.get(&row_id));
+        others.extend(replica.claims.get(row_id));
         others.retain(|other| *other != handle);
         others.sort_unstable();
         others.dedup();

@@ -27,15 +27,16 @@ use store::lock_table::{LockAnswer, LockKey, LockOwner, LockTable, Mode as LockM
 use store::partition::Partition;
 use vector::{Bad, Block, Machine, Output, Program, Yield};
 use wire::{
-    Besides, Continue, LegId, Message, ScanBatch, ScanId, ScanMessage, ScanRequest, ScanRows,
-    ScanSource, ScanStatus, WaitPolicy,
+    Besides, Continue, LegId, Message, SCAN_WAITS_FROM, ScanBatch, ScanId, ScanMessage,
+    ScanRequest, ScanRows, ScanSource, ScanStatus, WaitPolicy,
 };
 
 use super::Participant;
 use super::doubt::ParkNumber;
 use super::evaluate::{self, Projector};
 use super::guard;
-use super::leg::{Leg, LegHandle};
+use super::leg::{Leg, LegHandle, Legs};
+use super::memory::LOCK_BYTES;
 use super::prepare::store_mode;
 use super::waits::{Place, Terms, Wait, Waiting, lock_deadline};
 use cursor::{Own, Position, Range, View, Walk};
@@ -58,8 +59,6 @@ const KEYS_MAX: usize = 8_192;
 /// The second batch is one in so many of the first one, where the client has said how many rows
 /// that has: it was nearly enough. Each further one is twice as long.
 const LATER_BATCHES: u32 = 4;
-/// Scans' waits are numbered from here, above all operation numbers.
-const TICKETS_FROM: u64 = 1 << 32;
 
 /// One scan of one partition.
 pub(super) type ScanKey = (ScanId, PartitionId);
@@ -276,7 +275,7 @@ impl Participant {
             parked: None,
             queued: false,
             failed: None,
-            ticket: TICKETS_FROM + self.scans.tickets,
+            ticket: SCAN_WAITS_FROM + self.scans.tickets,
             locks: 0,
             unsettled: request.settled || request.guarded,
             request,
@@ -647,27 +646,35 @@ impl Participant {
         if let Some(hash) = self.await_staged(ctx, scan) {
             return Step::Locked(hash);
         }
+        if scan.owner.is_some_and(|owner| owner.mode.is_some())
+            && let Err(refusal) = self.has_room(ctx, LOCK_BYTES, false)
+        {
+            return Step::Failed(refusal);
+        }
         let mut places = std::mem::take(&mut scan.own_places);
         let step = self.walk_over(ctx, scan, &mut places);
         scan.own_places = places;
         if let Some(Owner { leg: handle, .. }) = scan.owner {
-            self.legs.leg_mut(handle).locks_more(std::mem::take(&mut scan.locks));
+            let locks = std::mem::take(&mut scan.locks);
+            self.legs.leg_mut(handle).locks_more(locks);
+            self.memory.locked(locks);
         }
         step
     }
 
     fn walk_over(&mut self, ctx: &mut Ctx<'_>, scan: &mut Scan, places: &mut OwnPlaces) -> Step {
         let partition = scan.request.partition;
+        let most = ctx.step_rows(Continue::Scans);
         let replica = self.replicas.get_mut(&partition).expect("checked before the step");
-        let own = scan.own.and_then(|(transaction, leg, seen_to)| {
-            let handle = self.legs.find(transaction, leg)?;
-            Some((self.legs.leg(handle), seen_to))
-        });
+        let own = scan.own_leg(&self.legs);
         let forgets = ctx.mutated(Mutation::OwnRowsHideSnapshot) && own.is_some();
         let as_of = scan.request.snapshot.filter(|_| !forgets);
         let view = match (as_of, own) {
             (as_of, Some((leg, seen_to))) => {
-                places.follow((leg, seen_to), &replica.partition, &scan.range);
+                if !places.follow((leg, seen_to), &replica.partition, &scan.range, most) {
+                    probe!(ctx, "scan: looks for the transaction's own rows in steps");
+                    return Step::Again;
+                }
                 View::Own(Own { leg, seen_to, places, as_of })
             }
             (Some(epoch), None) => View::Snapshot(epoch),
@@ -679,7 +686,6 @@ impl Participant {
         if locking.is_none() && !scan.request.keys {
             walk = walk.plain();
         }
-        let most = ctx.step_rows(Continue::Scans);
         if scan.machine.is_some() {
             return scan.compute_step(&replica.partition, walk, most, ctx);
         }
@@ -745,6 +751,12 @@ impl Scan {
             self.position = walk.after_last();
         }
         step
+    }
+
+    /// The leg whose changes it sees, if there is one by now, and up to which operation.
+    fn own_leg<'l>(&self, legs: &'l Legs) -> Option<(&'l Leg, OperationNumber)> {
+        let (transaction, leg, seen_to) = self.own?;
+        Some((legs.leg(legs.find(transaction, leg)?), seen_to))
     }
 
     /// Whether a row's lock is granted; if it is to be waited for, it is asked for.

@@ -126,7 +126,7 @@ fn read(id: i64, lock: LockMode, wait: WaitPolicy) -> OperationKind {
     OperationKind::Read { key: key(id), lock, wait, projection: Projection::All, snapshot: None }
 }
 
-fn operation(number: u32, kind: OperationKind) -> Operation {
+fn operation(number: u64, kind: OperationKind) -> Operation {
     Operation { number: OperationNumber(number), partition: P, table_version: 1, kind }
 }
 
@@ -145,7 +145,7 @@ struct World {
     /// What was sent to others than participants.
     others: Vec<(Address, Message)>,
     /// Answers to operations.
-    answers: HashMap<(TransactionId, u32), Answer>,
+    answers: HashMap<(TransactionId, u64), Answer>,
     epoch: Epoch,
     coordinator: Address,
     /// How long operations wait for locks.
@@ -442,8 +442,8 @@ impl World {
 
     /// Runs operations numbered from 1 and answers what they were answered.
     fn execute(&mut self, transaction: TransactionId, kinds: Vec<OperationKind>) -> Vec<Answer> {
-        let count = kinds.len() as u32;
-        let number = |at: usize| at as u32 + 1;
+        let count = kinds.len() as u64;
+        let number = |at: usize| at as u64 + 1;
         let operations =
             kinds.into_iter().enumerate().map(|(at, kind)| operation(number(at), kind)).collect();
         self.prepare(transaction, operations);
@@ -451,12 +451,12 @@ impl World {
         (1..=count).map(|number| self.answer(transaction, number)).collect()
     }
 
-    fn answer(&self, transaction: TransactionId, number: u32) -> Answer {
+    fn answer(&self, transaction: TransactionId, number: u64) -> Answer {
         let answer = self.answers.get(&(transaction, number));
         answer.unwrap_or_else(|| panic!("operation {number} of {transaction}")).clone()
     }
 
-    fn answered(&self, transaction: TransactionId, number: u32) -> bool {
+    fn answered(&self, transaction: TransactionId, number: u64) -> bool {
         self.answers.contains_key(&(transaction, number))
     }
 

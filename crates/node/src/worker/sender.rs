@@ -232,7 +232,7 @@ fn of_client(envelope: &Envelope) -> Option<&'static str> {
             | ClientRequest::Commit { transaction, .. }
             | ClientRequest::Abort { transaction, .. }
             | ClientRequest::RollbackTo { transaction, .. } => !own(&transaction.session),
-            ClientRequest::Scan { transaction, scan } => {
+            ClientRequest::Scan { transaction, scan, .. } => {
                 if transaction.session != scan.scan.session {
                     return SESSION;
                 }

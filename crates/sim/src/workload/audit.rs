@@ -43,6 +43,9 @@ pub(super) async fn audit(session: &Session, lab: &Rc<Lab>, load: &Load) {
         levels::check(&lab.levels.borrow(), &cluster, (&repeatable, &serializable));
     }
     super::storm::check("at the end", &all_rows(session, lab, "storm").await);
+    if load.sweeps {
+        super::sweeps::check("at the end", &all_rows(session, lab, "sweeps").await);
+    }
     let rows = all_rows(session, lab, "counters").await;
     lab.counters.borrow().check(&cluster, &rows);
     let rows = all_rows(session, lab, "singles").await;

@@ -4,7 +4,9 @@
 //! Where rows come from, AUTO_INCREMENT values, what happens to duplicates (with `duplicate`).
 //! # Guarantees
 //! The rows of a statement travel in batches, not one by one, unless each has to be looked at after
-//! the one before (ON DUPLICATE KEY UPDATE, REPLACE over unique keys).
+//! the one before (ON DUPLICATE KEY UPDATE, REPLACE over unique keys). Those of a query are stored
+//! while it goes on, and take no memory but that of a part of them, unless it might find what the
+//! statement has stored.
 
 mod duplicate;
 
@@ -32,7 +34,7 @@ use crate::insert_id::{InsertId, RowId, StoredIds};
 use crate::large::read::complete_locked;
 use crate::plan::from::definition_columns;
 use crate::plan::merge::InsertThrough;
-use crate::plan::operator::{Formula, QueryPlan, Subplan};
+use crate::plan::operator::{Formula, Operator, QueryPlan, Subplan};
 use crate::plan::{Planner, datum_of_row_literal};
 use crate::result::Outcome;
 use crate::sequences::Spacing;
@@ -61,7 +63,14 @@ enum Source {
     Values(Vec<Vec<Option<Formula>>>),
     /// Literals that come with each execution.
     Literals,
-    Query(Rc<QueryPlan>),
+    Query(QuerySource),
+}
+
+#[derive(Debug)]
+struct QuerySource {
+    plan: Rc<QueryPlan>,
+    /// Its rows may be stored while it goes on: it does not find what the statement stores.
+    streams: bool,
 }
 
 /// Runs INSERT or REPLACE, planned for this once.
@@ -167,6 +176,7 @@ fn plan_into_table(
         InsertSource::Literals(width) if *width as usize == columns.len() => Source::Literals,
         InsertSource::Literals(_) => return Err(SqlError::of::<1136>(&[&1])),
         InsertSource::Query(query) => {
+            let others = std::mem::take(&mut planner.tables);
             let plan = planner.query(query)?;
             if plan.columns.len() != columns.len() {
                 return Err(SqlError::of::<1136>(&[&1]));
@@ -175,7 +185,16 @@ fn plan_into_table(
                 Some(query) => planner.query(query)?,
                 None => plan,
             };
-            Source::Query(Rc::new(plan.with_all_digits()))
+            let target = definition.table.id;
+            let reads = planner.tables.iter().any(|(table, _)| *table == target);
+            for table in others {
+                if !planner.tables.contains(&table) {
+                    planner.tables.push(table);
+                }
+            }
+            let plan = Rc::new(plan.with_all_digits());
+            let streams = !reads || plan.subqueries.is_empty() && is_read_once(&plan.root);
+            Source::Query(QuerySource { plan, streams })
         }
     };
     let subplans = planner.take_subplans();
@@ -252,6 +271,8 @@ struct New {
 /// What has been done so far.
 #[derive(Debug, Default)]
 struct Done {
+    /// Rows that the statement has for the table.
+    rows: u64,
     /// Rows affected.
     affected: u64,
     /// Rows that were in the way of others: deleted, updated or left alone.
@@ -278,19 +299,77 @@ async fn execute(
     plan: &InsertPlan,
     literals: Option<&LiteralRows>,
 ) -> Result<Outcome, SqlError> {
-    let (mut rows, mut held) = rows_of(run, plan, literals).await?;
+    let mut done = Done::default();
+    match &plan.source {
+        Source::Query(query) if query.streams => {
+            store_stream(run, plan, query, &mut done).await?;
+        }
+        _ => {
+            let rows = rows_of(run, plan, literals).await?;
+            store_part(run, plan, rows, &mut done, true).await?;
+        }
+    }
+    let Done { rows: count, affected, duplicates, ids } = done;
+    let shows = count > 1 || matches!(plan.source, Source::Query(_));
+    let info = match shows {
+        true => {
+            let warnings = run.context.warnings.count;
+            format!("Records: {count}  Duplicates: {duplicates}  Warnings: {warnings}")
+        }
+        false => String::new(),
+    };
+    Ok(Outcome::Done { affected, id: InsertId::of_insert(ids, &run.context), info })
+}
+
+/// Stores the rows of a query while it goes on, a part at a time.
+async fn store_stream(
+    run: &mut Run<'_>,
+    plan: &InsertPlan,
+    query: &QuerySource,
+    done: &mut Done,
+) -> Result<(), SqlError> {
+    let mut cursor = run.cursor_of(&query.plan);
+    let mut ended = false;
+    while !ended {
+        let mut part: Kept = (Vec::new(), run.hold("the rows of an INSERT"));
+        while part.0.len() <= BATCH && !ended {
+            match cursor.next(run).await? {
+                Some(found) => {
+                    add_found(run, plan, &query.plan, (found, done.rows), &mut part).await?
+                }
+                None => ended = true,
+            }
+        }
+        store_part(run, plan, part, done, ended).await?;
+    }
+    Ok(())
+}
+
+/// Stores some rows, the last ones or not.
+async fn store_part(
+    run: &mut Run<'_>,
+    plan: &InsertPlan,
+    (mut rows, mut held): Kept,
+    done: &mut Done,
+    is_last: bool,
+) -> Result<(), SqlError> {
+    if rows.is_empty() && done.rows > 0 {
+        return Ok(());
+    }
     // Beside them stand their values as the kernel has them.
     held.add(held.bytes())?;
     let ids = generate(run, &plan.maker, &mut rows).await?;
+    let (before, is_whole) = (done.rows, is_last && done.rows == 0);
     let mut new = Vec::with_capacity(rows.len());
     let hidden = match plan.maker.definition.hidden_key {
         Some(_) => take(run, &plan.maker, rows.len() as u64, Spacing::default()).await?,
         None => 0,
     };
     let count = rows.len() as u64;
+    done.rows += count;
     let lenient = !run.context.strict && (count > 1 || matches!(plan.source, Source::Query(_)));
     for (number, mut row) in rows.into_iter().enumerate() {
-        run.context.row_number = number as u64 + 1;
+        run.context.row_number = before + number as u64 + 1;
         let read = row.split_off(plan.maker.definition.columns.len());
         match plan.maker.complete(run, &mut row, lenient).await {
             Err(error) if plan.maker.leaves_out(&error) => {
@@ -309,22 +388,23 @@ async fn execute(
     }
     let table = plan.maker.definition.table.id;
     run.session.wrote(table);
-    let Done { affected, duplicates, ids } = if plan.replace {
-        replace(run, plan, new).await?
+    if plan.replace {
+        replace(run, plan, new, is_whole, done).await
     } else if !plan.duplicates.assignments.is_empty() {
-        update_duplicates(run, plan, new).await?
+        update_duplicates(run, plan, new, before, done).await
     } else {
-        plain(run, plan, new).await?
-    };
-    let shows = count > 1 || matches!(plan.source, Source::Query(_));
-    let info = match shows {
-        true => {
-            let warnings = run.context.warnings.count;
-            format!("Records: {count}  Duplicates: {duplicates}  Warnings: {warnings}")
-        }
-        false => String::new(),
-    };
-    Ok(Outcome::Done { affected, id: InsertId::of_insert(ids, &run.context), info })
+        plain(run, plan, new, is_whole, done).await
+    }
+}
+
+/// Whether a query reads one table, in one scan that is opened at once: rows that are stored after
+/// that are not seen by it.
+fn is_read_once(root: &Operator) -> bool {
+    match root {
+        Operator::Scan(scan) => scan.path.is_scan(),
+        Operator::Filter { input, .. } | Operator::Project { input, .. } => is_read_once(input),
+        _ => false,
+    }
 }
 
 /// The values of the rows, converted to their columns' types, defaults filled in. AUTO_INCREMENT
@@ -372,22 +452,38 @@ async fn rows_of(
             }
         }
         Source::Query(query) => {
-            let (found, _of_found) = run.rows_of(query, None).await?;
-            for (number, values) in found.into_iter().enumerate() {
-                run.context.row_number = number as u64 + 1;
-                let mut row = vec![Datum::Null; width];
-                let mut values = values.into_iter();
-                let given_values = values.by_ref().take(plan.columns.len());
-                for ((at, datum), of) in plan.columns.iter().zip(given_values).zip(&query.results) {
-                    if takes_value(run, maker, *at)? {
-                        row[*at] = maker.store_result(run, *at, datum, of)?;
-                    }
-                }
-                add_row(run, maker, row, &all_given, values, &mut kept).await?;
-            }
+            let (found, _of_found) = run.rows_of(&query.plan, None).await?;
+            add_found(run, plan, &query.plan, (found, 0), &mut kept).await?;
         }
     }
     Ok(kept)
+}
+
+/// Adds rows that the query has found, after those that are stored.
+async fn add_found(
+    run: &mut Run<'_>,
+    plan: &InsertPlan,
+    query: &QueryPlan,
+    (found, stored): (Vec<Row>, u64),
+    kept: &mut Kept,
+) -> Result<(), SqlError> {
+    let maker = &plan.maker;
+    let width = maker.definition.columns.len();
+    let mut given = vec![false; width];
+    plan.columns.iter().for_each(|at| given[*at] = true);
+    for values in found {
+        run.context.row_number = stored + kept.0.len() as u64 + 1;
+        let mut row = vec![Datum::Null; width];
+        let mut values = values.into_iter();
+        let given_values = values.by_ref().take(plan.columns.len());
+        for ((at, datum), of) in plan.columns.iter().zip(given_values).zip(&query.results) {
+            if takes_value(run, maker, *at)? {
+                row[*at] = maker.store_result(run, *at, datum, of)?;
+            }
+        }
+        add_row(run, maker, row, &given, values, kept).await?;
+    }
+    Ok(())
 }
 
 /// Adds a row: columns without a value get their default, and behind them stands what was read
@@ -423,17 +519,22 @@ fn takes_value(run: &mut Run<'_>, maker: &RowMaker, at: usize) -> Result<bool, S
 }
 
 /// Inserts rows in batches; duplicates are errors, or with IGNORE warnings.
-async fn plain(run: &mut Run<'_>, plan: &InsertPlan, new: Vec<New>) -> Result<Done, SqlError> {
+async fn plain(
+    run: &mut Run<'_>,
+    plan: &InsertPlan,
+    new: Vec<New>,
+    is_whole: bool,
+    done: &mut Done,
+) -> Result<(), SqlError> {
     let maker = &plan.maker;
     let is_linked = !maker.links.is_empty();
     if maker.ignore && (is_linked || !maker.definition.table.unique_indexes.is_empty()) {
-        return unless_duplicate(run, plan, new).await;
+        return unless_duplicate(run, plan, new, done).await;
     }
     if maker.ignore {
-        return unless_exists(run, plan, new).await;
+        return unless_exists(run, plan, new, done).await;
     }
-    let alone = run.session.autocommits() && new.len() <= BATCH;
-    let mut done = Done::default();
+    let alone = is_whole && run.session.autocommits() && new.len() <= BATCH;
     let mut new = new.into_iter().peekable();
     while new.peek().is_some() {
         let mut batch = Batch::default();
@@ -444,7 +545,7 @@ async fn plain(run: &mut Run<'_>, plan: &InsertPlan, new: Vec<New>) -> Result<Do
         }
         batch.send(&run.session.kernel, maker, alone).await?;
     }
-    Ok(done)
+    Ok(())
 }
 
 /// Adds a row to a batch, with the search for its parents.
@@ -469,9 +570,9 @@ async fn unless_exists(
     run: &mut Run<'_>,
     plan: &InsertPlan,
     new: Vec<New>,
-) -> Result<Done, SqlError> {
+    done: &mut Done,
+) -> Result<(), SqlError> {
     let table = &plan.maker.definition.table;
-    let mut done = Done::default();
     let mut new = new.into_iter().peekable();
     while new.peek().is_some() {
         let (mut rows, mut operations) = (Vec::new(), Vec::new());
@@ -494,7 +595,7 @@ async fn unless_exists(
             }
         }
     }
-    Ok(done)
+    Ok(())
 }
 
 /// IGNORE over unique keys: row by row, those that are in nobody's way.
@@ -502,8 +603,8 @@ async fn unless_duplicate(
     run: &mut Run<'_>,
     plan: &InsertPlan,
     new: Vec<New>,
-) -> Result<Done, SqlError> {
-    let mut done = Done::default();
+    done: &mut Done,
+) -> Result<(), SqlError> {
     for new in new {
         if let Some((_, index)) = conflicting(run, plan, &new).await? {
             let error = plan.maker.duplicate(index.as_deref(), &new.row);
@@ -520,7 +621,7 @@ async fn unless_duplicate(
             }
         }
     }
-    Ok(done)
+    Ok(())
 }
 
 /// With IGNORE: undoes what has been done for a row that a foreign key or a unique key refuses, and
@@ -581,12 +682,17 @@ async fn insert_one(run: &mut Run<'_>, plan: &InsertPlan, new: New) -> Result<()
     batch.send(&run.session.kernel, &plan.maker, false).await.map(|_| ())
 }
 
-async fn replace(run: &mut Run<'_>, plan: &InsertPlan, new: Vec<New>) -> Result<Done, SqlError> {
+async fn replace(
+    run: &mut Run<'_>,
+    plan: &InsertPlan,
+    new: Vec<New>,
+    is_whole: bool,
+    done: &mut Done,
+) -> Result<(), SqlError> {
     let maker = &plan.maker;
     let table = maker.definition.table.clone();
-    let mut done = Done::default();
     if table.unique_indexes.is_empty() && !maker.links.has_children() {
-        let alone = run.session.autocommits() && new.len() <= BATCH;
+        let alone = is_whole && run.session.autocommits() && new.len() <= BATCH;
         let mut new = new.into_iter().peekable();
         while new.peek().is_some() {
             let mut batch = Batch::default();
@@ -599,7 +705,7 @@ async fn replace(run: &mut Run<'_>, plan: &InsertPlan, new: Vec<New>) -> Result<
                 done.replaced(matches!(answer, OperationAnswer::Written(Effect::Changed)).into());
             }
         }
-        return Ok(done);
+        return Ok(());
     }
     for new in new {
         let id = new.id;
@@ -624,7 +730,7 @@ async fn replace(run: &mut Run<'_>, plan: &InsertPlan, new: Vec<New>) -> Result<
         }
         done.stored(id);
     }
-    Ok(done)
+    Ok(())
 }
 
 /// Whether the row that REPLACE finds in its way is the new one already, so that nothing is to be
@@ -653,13 +759,14 @@ async fn update_duplicates(
     run: &mut Run<'_>,
     plan: &InsertPlan,
     new: Vec<New>,
-) -> Result<Done, SqlError> {
-    let mut done = Done::default();
+    stored: u64,
+    done: &mut Done,
+) -> Result<(), SqlError> {
     for (number, new) in new.into_iter().enumerate() {
-        run.context.row_number = number as u64 + 1;
+        run.context.row_number = stored + number as u64 + 1;
         let (before, id) = (run.session.kernel.savepoint(), new.id);
         let result = match conflicting(run, plan, &new).await? {
-            Some((old, _)) => update_duplicate(run, plan, new, old, &mut done).await,
+            Some((old, _)) => update_duplicate(run, plan, new, old, done).await,
             None => insert_one(run, plan, new).await.map(|()| done.stored(id)),
         };
         match result {
@@ -668,7 +775,7 @@ async fn update_duplicates(
             Err(error) => return Err(error),
         }
     }
-    Ok(done)
+    Ok(())
 }
 
 async fn update_duplicate(

@@ -23,7 +23,7 @@ use sqltype::Datum;
 use stdx::Duration;
 use vector::KeySet;
 
-use crate::execute::cursor::{self, join::key_of};
+use crate::execute::cursor::{self, Cursor, join::key_of};
 use crate::execute::observe::{Address, Observer};
 use crate::memory::Held;
 use crate::plan::estimate::Estimates;
@@ -516,6 +516,18 @@ impl<'s> Run<'s> {
         })
     }
 
+    /// Begins a query, whose rows are taken from the cursor.
+    pub(crate) fn cursor_of<'p>(&mut self, plan: &'p QueryPlan) -> Cursor<'p> {
+        self.add_subplans(&plan.subqueries);
+        for subplan in &plan.subqueries {
+            // What an earlier outer row has left is of no use for this one.
+            self.context.forget_subquery(subplan.id);
+            self.searched.remove(&subplan.id);
+            self.of_subqueries.remove(&subplan.id);
+        }
+        cursor::open(&plan.root)
+    }
+
     /// All rows of a query, or the first `enough` of them.
     pub(crate) fn rows_of<'a>(
         &'a mut self,
@@ -523,14 +535,7 @@ impl<'s> Run<'s> {
         enough: Option<usize>,
     ) -> Boxed<'a, (Vec<Row>, Held)> {
         Box::pin(async move {
-            self.add_subplans(&plan.subqueries);
-            for subplan in &plan.subqueries {
-                // What an earlier outer row has left is of no use for this one.
-                self.context.forget_subquery(subplan.id);
-                self.searched.remove(&subplan.id);
-                self.of_subqueries.remove(&subplan.id);
-            }
-            let mut cursor = cursor::open(&plan.root);
+            let mut cursor = self.cursor_of(plan);
             let (mut rows, mut held) = (Vec::new(), self.hold("the rows of a subquery"));
             while let Some(mut batch) = cursor.next(self).await? {
                 held.add(memory_of(&batch))?;

@@ -1,5 +1,10 @@
 //! UPDATE and DELETE: rows are found and locked like those of a locking SELECT, then changed in
 //! batches by primary key.
+//!
+//! # Guarantees
+//! Rows that one scan of one table finds are changed while it goes on, and take no memory but that
+//! of a batch: a scan does not see what its transaction changes after it was opened. Where more is
+//! read all rows are found first.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -12,7 +17,7 @@ use sqltype::Datum;
 use wire::{LockMode, WaitPolicy};
 
 use crate::catalog::{ColumnDefault, TableDefinition};
-use crate::execute::cursor;
+use crate::execute::cursor::{self, Cursor, Kept};
 use crate::execute::generate::raise_above;
 use crate::execute::insert::{BATCH, leave_out, stored};
 use crate::execute::large;
@@ -20,8 +25,9 @@ use crate::execute::reference::Links;
 use crate::execute::reference::batch::Batch;
 use crate::execute::reference::children::{Cascade, Pair, before_delete, before_update};
 use crate::execute::row::{RowMaker, implicit_default, is_enum, now};
-use crate::execute::run::{Row, Run, Seen};
+use crate::execute::run::{Row, Run, Seen, memory_of, memory_of_row};
 use crate::insert_id::InsertId;
+use crate::memory::Held;
 use crate::plan::Planner;
 use crate::plan::from::{self, From, Within};
 use crate::plan::join::{FromTable, JoinPlanner, Source};
@@ -380,44 +386,155 @@ async fn change(
     makers: &[Option<RowMaker>],
     assignments: &[Assignment],
 ) -> Result<(u64, u64), SqlError> {
-    let (rows, mut held) = cursor::drain(run, &found.root).await?;
-    let (mut matched, mut changed) = (0, 0);
-    let single = found.tables.len() == 1;
+    let refers_to_itself = |maker: &Option<RowMaker>| {
+        maker.as_ref().is_some_and(|maker| maker.links.has_own(&maker.definition))
+    };
+    let mut changers = Vec::new();
     for (at, (table, maker)) in found.tables.iter().zip(makers).enumerate() {
         let (Source::Table(definition), Some(maker)) = (&table.source, maker) else { continue };
-        let of_table: Vec<&(usize, usize, Formula)> =
+        let of_table: Vec<&Assignment> =
             assignments.iter().filter(|(of, _, _)| *of == at).collect();
-        if of_table.is_empty() {
-            continue;
+        if !of_table.is_empty() {
+            changers.push(Changer::new(run, (found, table), definition, maker, of_table));
         }
-        run.session.wrote(definition.table.id);
-        let hidden = hidden_keys(definition, found, &rows)?;
-        let mut seen = Seen::default();
-        let mut changes = Changes::of(maker);
+    }
+    let (mut matched, mut changed) = (0, 0);
+    let streams = found.streams() && !makers.iter().any(refers_to_itself);
+    let mut rows = match streams {
+        true => Rows::Stream(Box::new(cursor::open(&found.root))),
+        false => Rows::Found(Some(cursor::drain(run, &found.root).await?)),
+    };
+    while let Some((rows, mut held)) = rows.next(run).await? {
+        for changer in &mut changers {
+            run.session.wrote(changer.definition.table.id);
+            changer.change(run, &rows, &mut held).await?;
+            if !streams {
+                changer.changes.finish(run, changer.maker).await?;
+            }
+        }
+    }
+    for changer in &mut changers {
+        changer.changes.finish(run, changer.maker).await?;
+        (matched, changed) = (matched + changer.matched, changed + changer.changed);
+    }
+    Ok((matched, changed))
+}
+
+impl Found {
+    /// Whether rows may be changed while others are still being found.
+    fn streams(&self) -> bool {
+        fn is_one_scan(root: &Operator) -> bool {
+            match root {
+                Operator::Scan(scan) => scan.path.is_scan(),
+                Operator::Filter { input, .. } | Operator::Limit { input, .. } => {
+                    is_one_scan(input)
+                }
+                _ => false,
+            }
+        }
+        self.tables.len() == 1 && self.subplans.is_empty() && is_one_scan(&self.root)
+    }
+}
+
+/// The rows that a statement changes, as they come.
+enum Rows<'p> {
+    /// A batch at a time.
+    Stream(Box<Cursor<'p>>),
+    /// All at once.
+    Found(Option<Kept>),
+}
+
+impl Rows<'_> {
+    async fn next(&mut self, run: &mut Run<'_>) -> Result<Option<Kept>, SqlError> {
+        match self {
+            Self::Found(rows) => Ok(rows.take()),
+            Self::Stream(cursor) => match cursor.next(run).await? {
+                Some(rows) => {
+                    let mut held = run.hold("the rows of a change");
+                    held.add(memory_of(&rows))?;
+                    Ok(Some((rows, held)))
+                }
+                None => Ok(None),
+            },
+        }
+    }
+}
+
+/// Changes the rows of a table.
+struct Changer<'p> {
+    found: &'p Found,
+    table: &'p FromTable,
+    definition: &'p Rc<TableDefinition>,
+    maker: &'p RowMaker,
+    assignments: Vec<&'p Assignment>,
+    /// The columns that they assign.
+    assigned: Vec<usize>,
+    /// With IGNORE a row of it may have to be left as it was.
+    may_fail: bool,
+    /// Rows that are changed: a row that several rows of another table match is changed once.
+    seen: Seen,
+    changes: Changes,
+    at_once: usize,
+    matched: u64,
+    changed: u64,
+}
+
+impl<'p> Changer<'p> {
+    fn new(
+        run: &Run<'_>,
+        (found, table): (&'p Found, &'p FromTable),
+        definition: &'p Rc<TableDefinition>,
+        maker: &'p RowMaker,
+        assignments: Vec<&'p Assignment>,
+    ) -> Self {
         // Rows that refer to each other are changed one after the other.
         let one_by_one = maker.links.has_own(definition);
         let at_once = if one_by_one { 1 } else { run.portion(BATCH) };
-        let assigned: Vec<usize> = of_table.iter().map(|(_, column, _)| *column).collect();
+        let assigned: Vec<usize> = assignments.iter().map(|(_, column, _)| *column).collect();
         let may_fail = !maker.links.is_empty() || changes_unique(definition, &assigned);
+        let (seen, changes) = (Seen::default(), Changes::of(run, maker));
+        let (matched, changed) = (0, 0);
+        Self {
+            found,
+            table,
+            definition,
+            maker,
+            assignments,
+            assigned,
+            may_fail,
+            seen,
+            changes,
+            at_once,
+            matched,
+            changed,
+        }
+    }
+
+    /// Changes some rows; what of it is not sent is left to the next or to the end.
+    async fn change(
+        &mut self,
+        run: &mut Run<'_>,
+        rows: &[Row],
+        held: &mut Held,
+    ) -> Result<(), SqlError> {
+        let (maker, table) = (self.maker, self.table);
+        let hidden = hidden_keys(self.definition, self.found, rows)?;
         for (number, row) in rows.iter().enumerate() {
             let before: Row = part(table, row).to_vec();
-            if is_missing(definition, &before) {
+            if is_missing(self.definition, &before) {
                 continue;
             }
             let old = maker.kernel_row(run, &before, hidden.get(number).copied().unwrap_or(0));
-            let key = maker.primary_key(&old);
-            let encoded = definition.table.primary_key_of(&key);
-            // A row that several rows of another table match is changed once.
-            if !single
-                && let Some(key) = encoded
-                && !seen.is_new(key.0.into_vec(), &mut held)?
+            if self.found.tables.len() > 1
+                && let Some(key) = self.definition.table.primary_key_of(&maker.primary_key(&old))
+                && !self.seen.is_new(key.0.into_vec(), held)?
             {
                 continue;
             }
-            matched += 1;
-            run.context.row_number = matched;
+            self.matched += 1;
+            run.context.row_number = self.matched;
             let mut whole = row.clone();
-            for (_, column, formula) in &of_table {
+            for (_, column, formula) in &self.assignments {
                 // Later assignments see the values of earlier ones.
                 let value = run.unrounded(formula, &whole).await?;
                 let value = maker.store_value(run, *column, value, &formula.expression)?;
@@ -425,24 +542,24 @@ async fn change(
             }
             run.worked_to_write().await?;
             let new = part(table, &whole).to_vec();
-            if maker.ignore && may_fail {
+            if maker.ignore && self.may_fail {
                 let savepoint = run.session.kernel.savepoint();
-                match write(run, maker, &before, new, &assigned, &old).await {
-                    Ok(is_changed) => changed += u64::from(is_changed),
+                match write(run, maker, &before, new, &self.assigned, &old).await {
+                    Ok(is_changed) => self.changed += u64::from(is_changed),
                     Err(error) => leave_out(run, savepoint, error).await?,
                 }
                 continue;
             }
-            if prepare(run, maker, &before, new, &assigned, &old, &mut changes).await? {
-                changed += 1;
+            let assigned = &self.assigned;
+            if prepare(run, maker, &before, new, assigned, &old, &mut self.changes).await? {
+                self.changed += 1;
             }
-            if changes.batch.len() >= at_once {
-                changes.send(run, maker).await?;
+            if self.changes.batch.len() >= self.at_once {
+                self.changes.send(run, maker).await?;
             }
         }
-        changes.finish(run, maker).await?;
+        Ok(())
     }
-    Ok((matched, changed))
 }
 
 /// Whether an UPDATE of these columns can give a row a value that must be unique.
@@ -469,6 +586,8 @@ struct Changes {
     keys: Vec<Pair>,
     cascade: Cascade,
     unique: UniqueValues,
+    /// What the rows that come back take.
+    held: Held,
 }
 
 /// Values of unique indexes that rows of a batch give up, and those that they take.
@@ -507,11 +626,12 @@ impl UniqueValues {
 }
 
 impl Changes {
-    fn of(maker: &RowMaker) -> Self {
+    fn of(run: &Run<'_>, maker: &RowMaker) -> Self {
+        let held = run.hold("rows that get another primary key");
         let cascade = Cascade::updates(maker.definition.table.id);
         let (batch, added) = (Batch::default(), Batch::default());
         let unique = UniqueValues::default();
-        Self { batch, added, rest: Vec::new(), keys: Vec::new(), cascade, unique }
+        Self { batch, added, rest: Vec::new(), keys: Vec::new(), cascade, unique, held }
     }
 
     async fn send(&mut self, run: &mut Run<'_>, maker: &RowMaker) -> Result<(), SqlError> {
@@ -607,6 +727,7 @@ async fn prepare(
     }
     let delete = ClientOperation::delete(table, key);
     changes.batch.push(delete.of_version(version), before.to_vec());
+    changes.held.add(2 * memory_of_row(&new))?;
     let insert = ClientOperation::insert(table, values.clone());
     changes.added.push(insert.of_version(version), new);
     changes.added.refer(maker, &values, Some(old), &[])?;
@@ -622,7 +743,7 @@ pub(crate) async fn write(
     assigned: &[usize],
     old: &[Value],
 ) -> Result<bool, SqlError> {
-    let mut changes = Changes::of(maker);
+    let mut changes = Changes::of(run, maker);
     let changed = prepare(run, maker, before, new, assigned, old, &mut changes).await?;
     changes.finish(run, maker).await?;
     Ok(changed)
@@ -650,35 +771,43 @@ fn hidden_keys(
 }
 
 async fn remove(run: &mut Run<'_>, found: &Found, ignore: bool) -> Result<u64, SqlError> {
-    let (rows, mut held) = cursor::drain(run, &found.root).await?;
-    // Beside them stand what the kernel knows of them: keys, or whole rows.
-    held.add(held.bytes())?;
     let is_ordered = matches!(found.root, Operator::Sort { .. } | Operator::Limit { .. });
-    let mut removal = Removal { ignore, removed: 0, cascade: Cascade::default() };
-    for table in &found.tables {
+    let mut tables = Vec::new();
+    for table in found.tables.iter().filter(|table| table.lock.is_some()) {
         let Source::Table(definition) = &table.source else { continue };
-        if table.lock.is_none() {
-            continue;
+        tables.push((table, definition, Links::of(run.session, definition)?));
+    }
+    let refer = tables.iter().any(|(_, definition, links)| links.has_own(definition));
+    let cascades = tables.iter().any(|(_, _, links)| links.has_children());
+    let repeats = found.tables.len() > 1 || cascades;
+    let mut removal = Removal { ignore, repeats, removed: 0, cascade: Cascade::default() };
+    let mut found_rows = match found.streams() && !refer {
+        true => Rows::Stream(Box::new(cursor::open(&found.root))),
+        false => Rows::Found(Some(cursor::drain(run, &found.root).await?)),
+    };
+    while let Some((rows, mut held)) = found_rows.next(run).await? {
+        // Beside them stand what the kernel knows of them: keys, or whole rows.
+        held.add(held.bytes())?;
+        for (table, definition, links) in &tables {
+            run.session.wrote(definition.table.id);
+            let hidden = hidden_keys(definition, found, &rows)?;
+            let there = rows.iter().enumerate().map(|(number, row)| (number, part(table, row)));
+            let there = there.filter(|(_, row)| !is_missing(definition, row));
+            let mut values: Vec<Vec<Value>> = there
+                .map(|(number, row)| {
+                    let number = hidden.get(number).copied();
+                    kernel_row(run, definition, row, number, links.has_children())
+                })
+                .collect();
+            if links.has_own(definition) && !is_ordered {
+                // As InnoDB finds them: which of them is in the way of which is the same then.
+                let key = |row: &Vec<Value>| {
+                    definition.table.primary_key_of(&definition.key_of(row)).map(|key| key.0)
+                };
+                values.sort_by_cached_key(key);
+            }
+            removal.run(run, definition, links, values).await?;
         }
-        run.session.wrote(definition.table.id);
-        let hidden = hidden_keys(definition, found, &rows)?;
-        let links = Links::of(run.session, definition)?;
-        let there = rows.iter().enumerate().map(|(number, row)| (number, part(table, row)));
-        let there = there.filter(|(_, row)| !is_missing(definition, row));
-        let mut values: Vec<Vec<Value>> = there
-            .map(|(number, row)| {
-                let number = hidden.get(number).copied();
-                kernel_row(run, definition, row, number, links.has_children())
-            })
-            .collect();
-        if links.has_own(definition) && !is_ordered {
-            // As InnoDB finds them: which of them is in the way of which is the same then.
-            let key = |row: &Vec<Value>| {
-                definition.table.primary_key_of(&definition.key_of(row)).map(|key| key.0)
-            };
-            values.sort_by_cached_key(key);
-        }
-        removal.run(run, definition, &links, values).await?;
     }
     Ok(removal.removed)
 }
@@ -686,6 +815,8 @@ async fn remove(run: &mut Run<'_>, found: &Found, ignore: bool) -> Result<u64, S
 /// A DELETE at work.
 struct Removal {
     ignore: bool,
+    /// A row may be found, or deleted, more than once.
+    repeats: bool,
     removed: u64,
     cascade: Cascade,
 }
@@ -705,7 +836,7 @@ impl Removal {
         while rows.peek().is_some() {
             let mut going = Vec::new();
             for row in rows.by_ref().take(at_once) {
-                if self.cascade.goes(definition, &definition.key_of(&row)) {
+                if !self.repeats || self.cascade.goes(definition, &definition.key_of(&row)) {
                     going.push(row);
                 }
             }

@@ -308,6 +308,14 @@ pub(crate) enum AccessPath {
     Full,
 }
 
+impl AccessPath {
+    /// Whether it stands for scans of the kernel, and not for keys: all of them are opened at once,
+    /// so they see the changes of their transaction up to the same operation.
+    pub(crate) fn is_scan(&self) -> bool {
+        matches!(self, Self::Full | Self::Ranges { .. })
+    }
+}
+
 /// A range of an ordered index. `columns` of the path are positions in the definition.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct IndexRange {

@@ -57,6 +57,12 @@ impl Segment {
         segment
     }
 
+    /// Forgets all entries.
+    pub(super) fn clear(&mut self) {
+        self.slots.fill(EMPTY);
+        self.len = 0;
+    }
+
     /// A segment that holds nothing, and would be three quarters full with `len` entries.
     pub(super) fn sized(len: u32, depth: u32) -> Self {
         let size = (len + len / 3 + 1).next_multiple_of(8);

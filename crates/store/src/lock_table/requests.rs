@@ -29,10 +29,17 @@ pub(super) struct Request {
     links: [Link; 2],
 }
 
+/// The neighbours of an element in a list.
 #[derive(Clone, Copy, Debug)]
-struct Link {
-    previous: u32,
-    next: u32,
+pub(super) struct Link {
+    pub(super) previous: u32,
+    pub(super) next: u32,
+}
+
+impl Link {
+    pub(super) fn next(self) -> Option<u32> {
+        (self.next != NONE).then_some(self.next)
+    }
 }
 
 /// Which of its two lists a request is looked at in.
@@ -45,8 +52,8 @@ pub(super) enum Chain {
 /// The ends of a list.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct List {
-    first: u32,
-    last: u32,
+    pub(super) first: u32,
+    pub(super) last: u32,
 }
 
 impl Default for List {

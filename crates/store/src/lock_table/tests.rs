@@ -302,7 +302,7 @@ fn an_ended_owner_costs_nothing() {
     }
     table.check();
     let per_lock = table.memory_bytes() / table.len();
-    assert!(per_lock <= 160, "{per_lock} bytes per lock");
+    assert!(per_lock <= 56, "{per_lock} bytes per lock");
     (0..100).for_each(|owner| table.release_all(LockOwner(owner), &mut grants));
     table.check();
     assert!(table.is_empty() && grants.is_empty());

@@ -18,12 +18,12 @@ fn insert(key: i64) -> ClientOperation {
     ClientOperation::insert(BASE, ints(&[key, key, key]))
 }
 
-fn written(number: u32) -> OperationResult {
+fn written(number: u64) -> OperationResult {
     let result = Ok(OperationOutcome::Written(Effect::Created));
     OperationResult { number: OperationNumber(number), result }
 }
 
-fn refused(number: u32, code: ErrorCode) -> OperationResult {
+fn refused(number: u64, code: ErrorCode) -> OperationResult {
     OperationResult { number: OperationNumber(number), result: Err(code.into()) }
 }
 

@@ -81,6 +81,14 @@ impl Participant {
         }
     }
 
+    /// Whether more of the log waits to be written than may, and the disk can take it. What ends a
+    /// large leg is written to the log, all of it: it waits too, so that the memory of the log is
+    /// bounded whatever the size of a transaction.
+    pub(in crate::participant) fn log_is_behind(&self, ctx: &Ctx<'_>) -> bool {
+        let log = self.disk.as_ref().and_then(|disk| disk.log.as_ref());
+        log.is_some_and(|log| log.waiting() > ctx.config().redo_buffer && !log.is_full())
+    }
+
     /// Lets the sender of a copy go on, at once or when the disk has caught up.
     pub(in crate::participant) fn acknowledge_copy(
         &mut self,
@@ -106,6 +114,8 @@ impl Participant {
         if disk.log.as_ref().is_none_or(|log| log.waiting() > limit && !log.is_full()) {
             return;
         }
+        self.release_endings(ctx);
+        let disk = self.disk.as_mut().expect("a worker with a disk");
         for (to, partition, copy) in std::mem::take(&mut disk.held.copies) {
             self.acknowledge_copy(ctx, to, partition, copy);
         }

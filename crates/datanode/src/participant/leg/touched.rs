@@ -2,7 +2,8 @@
 //!
 //! # Owns
 //! A record per row, in the order of first touch, with the images the leg has staged. A few rows
-//! are looked through; more are found by hash maps.
+//! are looked through; more are found by indexes. Rows and indexes lie in chunks: a transaction may
+//! be of any size, and no step of it takes longer because of that.
 //! # Invariants
 //! 1. A record lasts until the leg ends: when all its images are undone, the claim stays, unless it
 //!    was given to a later leg.
@@ -11,7 +12,8 @@
 //! Locks, bytes, what is sent: the leg.
 
 use model::{Key, OperationNumber, PartitionId, Row, RowId};
-use stdx::HashMap;
+use stdx::{Chunked, Few};
+use store::hash_index::HashIndex;
 
 /// A row's place.
 pub(in crate::participant) type Place = (PartitionId, RowId);
@@ -33,22 +35,24 @@ pub(in crate::participant) struct TouchedRow {
     pub(in crate::participant) fresh: bool,
     /// It has ended before the rest of its leg: slot and lock are a later leg's.
     pub(in crate::participant) given: bool,
-    images: Images,
-    /// The row before this one with the same hash, if it is indexed.
-    same_hash: Option<u32>,
+    /// A change of it is staged.
+    staged: bool,
+    /// The newest image, if any is staged, and its operation.
+    number: OperationNumber,
+    row: Option<Row>,
+    /// The images before the newest lie apart: most rows have none.
+    earlier: Option<Box<Earlier>>,
 }
 
-/// The images of a row by operation. All but the newest lie apart: most rows have one.
+const _: () = assert!(size_of::<TouchedRow>() == 72, "a transaction may touch millions of rows");
+
 #[derive(Debug, Default)]
-struct Images {
-    earlier: Vec<Image>,
-    newest: Option<Image>,
-}
+struct Earlier(Vec<Image>);
 
 /// All rows a leg has touched.
 #[derive(Debug, Default)]
 pub(in crate::participant) struct TouchedRows {
-    rows: Vec<TouchedRow>,
+    rows: Chunked<TouchedRow, ROWS_OF_CHUNK>,
     index: Option<Box<Index>>,
     /// An empty index of an earlier leg.
     spare: Option<Box<Index>>,
@@ -59,14 +63,33 @@ pub(in crate::participant) struct TouchedRows {
 /// Finds rows among many.
 #[derive(Debug, Default)]
 struct Index {
-    by_place: HashMap<Place, u32>,
-    /// The last row with this hash; each names the one before it.
-    by_hash: HashMap<(PartitionId, u64), u32>,
+    by_place: HashIndex,
+    by_hash: HashIndex,
     /// The rows of all images, by operation: what is undone is found from the end. Images that are
     /// applied stay here.
-    by_number: Vec<(OperationNumber, u32)>,
+    by_number: Chunked<Numbered, NUMBERS_OF_CHUNK>,
 }
 
+/// The row of an operation's image, in 12 bytes.
+#[derive(Clone, Copy, Debug)]
+struct Numbered {
+    number: [u32; 2],
+    at: u32,
+}
+
+impl Numbered {
+    fn new(OperationNumber(number): OperationNumber, at: u32) -> Self {
+        Self { number: [(number >> 32) as u32, number as u32], at }
+    }
+
+    fn number(self) -> OperationNumber {
+        OperationNumber(u64::from(self.number[0]) << 32 | u64::from(self.number[1]))
+    }
+}
+
+/// Rows, and numbers, that lie together.
+const ROWS_OF_CHUNK: usize = 1_024;
+const NUMBERS_OF_CHUNK: usize = 4_096;
 /// More rows than this are indexed, and rows of which one has more images than this.
 const LOOKED_THROUGH: usize = 8;
 const IMAGES_LOOKED_THROUGH: usize = 64;
@@ -79,67 +102,82 @@ const UNDO_BYTES: u64 = 8;
 impl TouchedRow {
     /// A row without images.
     pub(in crate::participant) fn new(place: Place, key: Key, hash: u64, reserved: bool) -> Self {
-        let images = Images::default();
-        let (fresh, given) = (false, false);
-        Self { place, key, hash, reserved, fresh, given, images, same_hash: None }
+        let (fresh, given, staged) = (false, false, false);
+        let (number, row, earlier) = (OperationNumber(0), None, None);
+        Self { place, key, hash, reserved, fresh, given, staged, number, row, earlier }
     }
 
     /// Whether a change of the row is staged.
     pub(in crate::participant) fn is_staged(&self) -> bool {
-        self.images.newest.is_some()
+        self.staged
     }
 
     /// The row as the transaction has left it: `None` when it is deleted. Something is staged.
     pub(in crate::participant) fn newest(&self) -> Option<&Row> {
-        self.images.newest.as_ref().expect("a staged row has an image").1.as_ref()
+        assert!(self.staged, "a staged row has an image");
+        self.row.as_ref()
     }
 
     /// The newest image of an operation up to `seen_to`: `None` when there is none (the committed
     /// row is seen), `Some(None)` when the row is deleted.
     pub(in crate::participant) fn seen(&self, seen_to: OperationNumber) -> Option<Option<&Row>> {
-        let mut newest_first = self.images.newest.iter().chain(self.images.earlier.iter().rev());
-        let image = newest_first.find(|(number, _)| *number <= seen_to)?;
+        if self.staged && self.number <= seen_to {
+            return Some(self.row.as_ref());
+        }
+        let image = self.earlier().iter().rev().find(|(number, _)| *number <= seen_to)?;
         Some(image.1.as_ref())
     }
 
     /// Adds the image of an operation.
-    fn stage(&mut self, image: Image) {
-        let before = self.images.newest.replace(image);
-        self.images.earlier.extend(before);
+    fn stage(&mut self, (number, row): Image) {
+        let before = (self.number, std::mem::replace(&mut self.row, row));
+        if self.staged {
+            self.earlier.get_or_insert_default().0.push(before);
+        }
+        (self.staged, self.number) = (true, number);
     }
 
     /// Drops the image of an operation, if there is one; returns its bytes. Entries of indexes may
     /// have been staged in another order than that of their numbers.
     fn undo(&mut self, number: OperationNumber) -> u64 {
-        let Images { earlier, newest } = &mut self.images;
-        if let Some(image) = newest.take_if(|image| image.0 == number) {
-            *newest = earlier.pop();
-            return image_bytes(&image);
+        if self.is_newest(number) {
+            let bytes = row_bytes(self.row.as_ref());
+            let before = self.earlier.as_mut().and_then(|earlier| earlier.0.pop());
+            self.staged = before.is_some();
+            (self.number, self.row) = before.unwrap_or_default();
+            return bytes;
         }
+        let Some(Earlier(earlier)) = self.earlier.as_deref_mut() else { return 0 };
         let at = earlier.iter().rposition(|image| image.0 == number);
         at.map_or(0, |at| image_bytes(&earlier.remove(at)))
     }
 
+    /// The images before the newest, oldest first.
+    fn earlier(&self) -> &[Image] {
+        self.earlier.as_ref().map_or(&[], |earlier| &earlier.0)
+    }
+
     /// Whether the image of an operation is the newest.
     fn is_newest(&self, number: OperationNumber) -> bool {
-        self.images.newest.as_ref().is_some_and(|image| image.0 == number)
+        self.staged && self.number == number
     }
 
     /// The operations of all images.
     fn numbers(&self) -> impl Iterator<Item = OperationNumber> {
-        self.images.earlier.iter().chain(&self.images.newest).map(|image| image.0)
+        let newest = self.staged.then_some(self.number);
+        self.earlier().iter().map(|image| image.0).chain(newest)
     }
 
     /// Drops all images, as the newest is applied; returns their bytes.
     pub(in crate::participant) fn settle(&mut self) -> u64 {
         let bytes = self.bytes();
-        self.images = Images::default();
+        (self.staged, self.row, self.earlier) = (false, None, None);
         bytes
     }
 
     /// Bytes of all images.
     pub(in crate::participant) fn bytes(&self) -> u64 {
-        self.images.earlier.iter().chain(&self.images.newest).map(image_bytes).sum()
+        self.earlier().iter().map(image_bytes).sum::<u64>() + row_bytes(self.row.as_ref())
     }
 }
 
@@ -171,8 +209,13 @@ impl TouchedRows {
     }
 
     /// The rows from one on, in the order of first touch.
-    pub(in crate::participant) fn rest(&self, at: usize) -> &[TouchedRow] {
-        self.rows.get(at..).unwrap_or_default()
+    pub(in crate::participant) fn rest(&self, at: usize) -> impl Iterator<Item = &TouchedRow> {
+        self.rows.iter_from(at)
+    }
+
+    /// The row that was touched after so many others.
+    pub(in crate::participant) fn nth(&self, at: usize) -> &TouchedRow {
+        &self.rows[at]
     }
 
     /// The row in a place.
@@ -196,7 +239,7 @@ impl TouchedRows {
             row.fresh = new;
         }
         row.stage(image);
-        let (fresh, images) = (row.fresh, row.images.earlier.len());
+        let (fresh, images) = (row.fresh, row.earlier().len());
         if images > IMAGES_LOOKED_THROUGH && self.index.is_none() {
             self.index_from(0);
         }
@@ -208,7 +251,7 @@ impl TouchedRows {
     pub(in crate::participant) fn undo_only(&mut self, number: OperationNumber) -> Option<u64> {
         let at = match &self.index {
             None => self.rows.iter().position(|row| row.numbers().any(|other| other == number)),
-            Some(index) => index.place_of(number).map(|place| index.by_number[place].1 as usize),
+            Some(index) => index.place_of(number).map(|place| index.by_number[place].at as usize),
         };
         // An operation that was refused has no image.
         let Some(at) = at else { return Some(0) };
@@ -250,7 +293,7 @@ impl TouchedRows {
     /// The last operation that has an image, if it is after a savepoint, and the row.
     fn last_after(&self, savepoint: OperationNumber) -> Option<(OperationNumber, usize)> {
         let last = match &self.index {
-            Some(index) => index.by_number.last().map(|(number, at)| (*number, *at as usize)),
+            Some(index) => index.by_number.last().map(|last| (last.number(), last.at as usize)),
             None => {
                 let rows = self.rows.iter().enumerate();
                 rows.flat_map(|(at, row)| row.numbers().map(move |number| (number, at))).max()
@@ -270,9 +313,8 @@ impl TouchedRows {
             row.hash == hash && row.place.0 == partition && row.is_staged() && *row.key.0 == *key
         };
         let Some(index) = &self.index else { return self.rows.iter().find(is_it) };
-        let of_hash = |at: u32| &self.rows[at as usize];
-        let last = index.by_hash.get(&(partition, hash)).copied().map(of_hash);
-        std::iter::successors(last, |row| row.same_hash.map(of_hash)).find(is_it)
+        let at = index.by_hash.find(hash, |RowId(at)| is_it(&&self.rows[at as usize]))?;
+        Some(&self.rows[at.0 as usize])
     }
 
     /// The rows that share a lock, to change them.
@@ -286,12 +328,15 @@ impl TouchedRows {
             let of_lock = |row: &&mut TouchedRow| (row.place.0, row.hash) == (partition, hash);
             return self.rows.iter_mut().filter(of_lock).for_each(change);
         };
-        let mut next = index.by_hash.get(&(partition, hash)).copied();
-        while let Some(at) = next {
-            let row = &mut self.rows[at as usize];
-            next = row.same_hash;
-            change(row);
-        }
+        let mut found: Few<u32> = Few::new();
+        index.by_hash.find(hash, |RowId(at)| {
+            let row = &self.rows[at as usize];
+            if (row.place.0, row.hash) == (partition, hash) {
+                found.push(at);
+            }
+            false
+        });
+        found.iter().for_each(|at| change(&mut self.rows[*at as usize]));
     }
 
     /// Adds a row in a place that is not touched yet; where it is.
@@ -309,14 +354,17 @@ impl TouchedRows {
     /// Indexes the rows from one on.
     fn index_from(&mut self, from: usize) {
         let index = self.index.get_or_insert_with(|| self.spare.take().unwrap_or_default());
-        for (at, row) in self.rows.iter_mut().enumerate().skip(from) {
+        for (at, row) in (from..).zip(self.rows.iter_from(from)) {
             index.add(at as u32, row);
         }
     }
 
     /// The rows from one on, in the order of first touch, to apply them.
-    pub(in crate::participant) fn rest_mut(&mut self, at: usize) -> &mut [TouchedRow] {
-        self.rows.get_mut(at..).unwrap_or_default()
+    pub(in crate::participant) fn rest_mut(
+        &mut self,
+        at: usize,
+    ) -> impl Iterator<Item = &mut TouchedRow> {
+        self.rows.iter_mut_from(at)
     }
 
     /// Takes the last row out, and says whether one with the same lock is left.
@@ -326,12 +374,14 @@ impl TouchedRows {
         let shares = match &mut self.index {
             None => self.rows.iter().any(|other| (other.place.0, other.hash) == name),
             Some(index) => {
-                index.by_place.remove(&row.place);
-                match row.same_hash {
-                    Some(earlier) => index.by_hash.insert(name, earlier),
-                    None => index.by_hash.remove(&name),
+                let at = RowId(self.rows.len() as u32);
+                index.by_place.remove(place_hash(row.place), at);
+                index.by_hash.remove(row.hash, at);
+                let is_other = |RowId(other): RowId| {
+                    let other = &self.rows[other as usize];
+                    (other.place.0, other.hash) == name
                 };
-                row.same_hash.is_some()
+                index.by_hash.find(row.hash, is_other).is_some()
             }
         };
         Some((row, shares))
@@ -340,11 +390,14 @@ impl TouchedRows {
     /// Forgets the rows that are to go.
     pub(in crate::participant) fn retain(&mut self, stays: impl Fn(&TouchedRow) -> bool) {
         let arrangement = self.arrangement.wrapping_add(1);
-        for row in std::mem::take(self).rows {
+        let mut all = std::mem::take(self).rows;
+        let mut staying = Vec::new();
+        while let Some(row) = all.pop() {
             if stays(&row) {
-                self.add(row);
+                staying.push(row);
             }
         }
+        staying.into_iter().rev().for_each(|row| _ = self.add(row));
         self.arrangement = arrangement;
     }
 
@@ -353,11 +406,10 @@ impl TouchedRows {
         if let Some(mut index) = self.index.take().filter(|_| self.rows.len() <= KEPT) {
             index.by_place.clear();
             index.by_hash.clear();
-            index.by_number.clear();
+            index.by_number.clear(KEPT);
             self.spare = Some(index);
         }
-        self.rows.clear();
-        self.rows.shrink_to(KEPT);
+        self.rows.clear(KEPT);
     }
 
     /// Whether memory is held that can be used again.
@@ -369,16 +421,18 @@ impl TouchedRows {
     pub(in crate::participant) fn position(&self, place: Place) -> Option<usize> {
         match &self.index {
             None => self.rows.iter().position(|row| row.place == place),
-            Some(index) => index.by_place.get(&place).map(|at| *at as usize),
+            Some(index) => {
+                let is_it = |RowId(at): RowId| self.rows[at as usize].place == place;
+                index.by_place.find(place_hash(place), is_it).map(|at| at.0 as usize)
+            }
         }
     }
 }
 
 impl Index {
-    fn add(&mut self, at: u32, row: &mut TouchedRow) {
-        let earlier = self.by_place.insert(row.place, at);
-        assert!(earlier.is_none(), "{} {}: touched twice", row.place.0, row.place.1);
-        row.same_hash = self.by_hash.insert((row.place.0, row.hash), at);
+    fn add(&mut self, at: u32, row: &TouchedRow) {
+        self.by_place.insert(place_hash(row.place), RowId(at));
+        self.by_hash.insert(row.hash, RowId(at));
         for number in row.numbers() {
             self.note(number, at);
         }
@@ -387,24 +441,36 @@ impl Index {
     /// Notes the row of an image. Most operations run in the order of their numbers, but for those
     /// of one batch that have waited.
     fn note(&mut self, number: OperationNumber, at: u32) {
+        let numbered = Numbered::new(number, at);
         match self.by_number.last() {
-            Some((last, _)) if *last > number => {
-                let place = self.by_number.partition_point(|(other, _)| *other < number);
-                self.by_number.insert(place, (number, at));
+            Some(last) if last.number() > number => {
+                let place = self.by_number.partition_point(|other| other.number() < number);
+                self.by_number.insert(place, numbered);
             }
-            _ => self.by_number.push((number, at)),
+            _ => self.by_number.push(numbered),
         }
     }
 
     /// Where an operation stands among those with images.
     fn place_of(&self, number: OperationNumber) -> Option<usize> {
-        self.by_number.binary_search_by_key(&number, |(other, _)| *other).ok()
+        let place = self.by_number.partition_point(|other| other.number() < number);
+        self.by_number.get(place).filter(|found| found.number() == number).map(|_| place)
     }
+}
+
+/// Names a place in an index.
+fn place_hash((partition, row_id): Place) -> u64 {
+    let partition = u64::from(partition.table.0) << 16 | u64::from(partition.index.0);
+    partition << 32 ^ u64::from(row_id.0)
 }
 
 /// Bytes of the row in an image.
 pub(in crate::participant) fn image_bytes(image: &Image) -> u64 {
-    image.1.as_ref().map_or(0, |row| row.0.len() as u64)
+    row_bytes(image.1.as_ref())
+}
+
+fn row_bytes(row: Option<&Row>) -> u64 {
+    row.map_or(0, |row| row.0.len() as u64)
 }
 
 #[cfg(test)]
@@ -427,7 +493,11 @@ mod tests {
         for n in 0..count {
             let row = TouchedRow::new(place(n), key(n), u64::from(n % 7), n % 2 == 0);
             let at = rows.add(row);
-            rows.stage(at, false, (OperationNumber(n), Some(Row(vec![0; n as usize].into()))));
+            rows.stage(
+                at,
+                false,
+                (OperationNumber(n.into()), Some(Row(vec![0; n as usize].into()))),
+            );
         }
         rows
     }
@@ -475,7 +545,7 @@ mod tests {
     fn images_of_a_row_come_and_go() {
         let mut row = TouchedRow::new(place(1), key(1), 1, false);
         assert!(!row.is_staged());
-        let image = |n: u32, size: usize| (OperationNumber(n), Some(Row(vec![0; size].into())));
+        let image = |n: u64, size: usize| (OperationNumber(n), Some(Row(vec![0; size].into())));
         row.stage(image(1, 10));
         row.stage((OperationNumber(2), None));
         row.stage(image(4, 30));
@@ -501,14 +571,18 @@ mod tests {
             let at = rows.position(place(row)).unwrap_or_else(|| {
                 rows.add(TouchedRow::new(place(row), key(row), u64::from(row), false))
             });
-            rows.stage(at, false, (OperationNumber(*n), Some(Row(vec![0; *n as usize].into()))));
+            rows.stage(
+                at,
+                false,
+                (OperationNumber((*n).into()), Some(Row(vec![0; *n as usize].into()))),
+            );
         }
         rows
     }
 
     fn numbers(rows: &TouchedRows) -> Vec<u32> {
         let mut numbers: Vec<u32> =
-            rows.iter().flat_map(|row| row.numbers().map(|number| number.0)).collect();
+            rows.iter().flat_map(|row| row.numbers().map(|number| number.0 as u32)).collect();
         numbers.sort_unstable();
         numbers
     }
@@ -525,7 +599,7 @@ mod tests {
                 let (mut pieces, mut bytes) = (0, 0);
                 loop {
                     let left = numbers(&rows).len();
-                    let (undone, is_over) = rows.undo_after(OperationNumber(savepoint), 100);
+                    let (undone, is_over) = rows.undo_after(OperationNumber(savepoint.into()), 100);
                     (pieces, bytes) = (pieces + 1, bytes + undone);
                     assert!(numbers(&rows).len() + 4 >= left, "a piece is short");
                     if is_over {

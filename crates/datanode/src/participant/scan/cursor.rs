@@ -239,7 +239,7 @@ impl<'a> Walk<'a> {
                 (None, Some(_)) => Ordering::Less,
                 (Some(_), None) => Ordering::Greater,
                 (Some((row_id, _)), Some(own)) => {
-                    let order = (own.key, own.row_id).cmp(&(&self.ahead_key[..], *row_id));
+                    let order = (&own.key[..], own.row_id).cmp(&(&self.ahead_key[..], *row_id));
                     match self.direction {
                         Direction::Ascending => order,
                         Direction::Descending => order.reverse(),
@@ -250,7 +250,7 @@ impl<'a> Walk<'a> {
                 let own = self.own.next().expect("peeked");
                 std::mem::swap(&mut self.at, &mut self.before);
                 self.at.key.clear();
-                self.at.key.extend_from_slice(own.key);
+                self.at.key.extend_from_slice(&own.key);
                 self.at.row_id = Some(own.row_id);
                 self.at.own_left = false;
                 return Some((own.row_id, own.row));
@@ -419,12 +419,11 @@ pub(super) fn staged_by_others(
     own: LegHandle,
 ) -> Option<u64> {
     let partition = &replica.partition;
-    let others = replica.claims.iter().filter(|(_, handle)| **handle != own);
-    let staged = others.filter_map(|(row_id, handle)| {
-        let touched = legs.get(*handle)?.rows.at((partition.id(), *row_id))?;
+    let staged = replica.claims_of_others(legs, own).filter_map(|(row_id, handle)| {
+        let touched = legs.get(handle)?.rows.at((partition.id(), row_id))?;
         let row = touched.is_staged().then(|| touched.newest()).flatten()?;
         index_key(partition.table(), range, &row.0)?;
-        Some((*row_id, touched.hash))
+        Some((row_id, touched.hash))
     });
     staged.min_by_key(|(row_id, _)| *row_id).map(|(_, hash)| hash)
 }

@@ -2,82 +2,102 @@
 //!
 //! # Owns
 //! Their places in the order of the scan, from its first step to its last: a transaction may have
-//! staged so many that no step could look at all of them.
+//! staged so many that no step could look at all of them. So they are gathered in steps too, before
+//! the scan reads its first row.
 //! # Guarantees
 //! A place says where to look, not what is there: a row that has been undone meanwhile is not seen.
+//! Rows that are touched after the scan was opened are not looked at, as it sees nothing of them.
 //! # Not here
 //! What is staged (`leg`), the committed rows between them (`cursor`).
 
-use std::cmp::Ordering;
+use std::ops::Bound;
 
 use model::{OperationNumber, PartitionId, RowId};
-use store::ordered_index::Direction;
+use store::ordered_index::{self, Direction, KeyRange, OrderedIndex};
 use store::partition::Partition;
 
 use super::cursor::{Position, Range, index_key};
 use crate::participant::leg::Leg;
 
-/// A key in the index that is scanned, empty in heap scans, and a slot.
-type Place = (Box<[u8]>, RowId);
-
 /// Where the rows are that a scan is to see of its own transaction.
 #[derive(Debug, Default)]
 pub(super) struct OwnPlaces {
-    /// In the order of the scan.
-    places: Vec<Place>,
+    /// By their keys in the index that is scanned, which are empty in heap scans.
+    places: Option<Box<OrderedIndex>>,
     descends: bool,
     /// How many of the leg's rows have been looked at, in which arrangement of them.
     looked_at: usize,
     arrangement: u32,
+    /// Rows that the leg had touched when the scan was opened.
+    touched: Option<usize>,
 }
 
 impl OwnPlaces {
-    /// Takes in what the leg has staged since the last look.
+    /// Looks at some rows that the leg had touched when the scan began; whether that were the last
+    /// ones.
     pub(super) fn follow(
         &mut self,
         (leg, seen_to): (&Leg, OperationNumber),
         partition: &Partition,
         range: &Range,
-    ) {
+        most: u32,
+    ) -> bool {
+        let touched = *self.touched.get_or_insert(leg.rows.len());
         if self.arrangement != leg.rows.arrangement() || self.looked_at > leg.rows.len() {
-            *self = Self { arrangement: leg.rows.arrangement(), ..Self::default() };
+            let (touched, arrangement) = (Some(touched), leg.rows.arrangement());
+            *self = Self { arrangement, touched, ..Self::default() };
         }
-        if self.looked_at == leg.rows.len() {
-            return;
+        let end = touched.min(leg.rows.len());
+        if self.looked_at >= end {
+            return true;
         }
-        let (id, table, before) = (partition.id(), partition.table(), self.places.len());
-        for touched in leg.rows.rest(self.looked_at) {
+        let (id, table) = (partition.id(), partition.table());
+        let count = (most as usize).min(end - self.looked_at);
+        for touched in leg.rows.rest(self.looked_at).take(count) {
             if touched.place.0 != id {
                 continue;
             }
             let Some(Some(row)) = touched.seen(seen_to) else { continue };
             if let Some(key) = index_key(table, range, &row.0) {
-                self.places.push((key.into(), touched.place.1));
+                let places = self.places.get_or_insert_with(|| Box::new(OrderedIndex::new()));
+                places.insert(&key, touched.place.1);
             }
         }
-        self.looked_at = leg.rows.len();
+        self.looked_at += count;
         self.descends = matches!(range, Range::Index { direction: Direction::Descending, .. });
-        if self.places.len() > before {
-            let descends = self.descends;
-            self.places.sort_unstable_by(|a, b| if descends { b.cmp(a) } else { a.cmp(b) });
-        }
+        self.looked_at >= end
     }
+}
 
-    /// How many of them a scan has passed that stands there.
-    fn passed(&self, position: &Position) -> usize {
-        let Some(row_id) = position.row_id else { return 0 };
-        let at = (&position.key[..], row_id);
-        self.places.partition_point(|(key, row_id)| {
-            let order = (&key[..], *row_id).cmp(&at);
-            let order = if self.descends { order.reverse() } else { order };
-            order == Ordering::Less || order == Ordering::Equal && !position.own_left
-        })
+/// The range of places that a scan has not passed that stands there, and behind which place of it
+/// they begin.
+fn left_of(position: &Position, direction: Direction) -> (KeyRange, Option<(&[u8], RowId)>) {
+    let Some(row_id) = position.row_id else { return (KeyRange::ALL, None) };
+    let key = &position.key[..];
+    if !position.own_left {
+        return (KeyRange::ALL, Some((key, row_id)));
+    }
+    // The own row in the same place is left too: they begin behind the place before it.
+    let before = match direction {
+        Direction::Ascending => row_id.0.checked_sub(1),
+        Direction::Descending => row_id.0.checked_add(1),
+    };
+    match (before, direction) {
+        (Some(before), _) => (KeyRange::ALL, Some((key, RowId(before)))),
+        (None, Direction::Ascending) => {
+            let lower = Bound::Included(key.to_vec());
+            (KeyRange { lower, upper: Bound::Unbounded }, None)
+        }
+        (None, Direction::Descending) => {
+            let upper = Bound::Included(key.to_vec());
+            (KeyRange { lower: Bound::Unbounded, upper }, None)
+        }
     }
 }
 
 /// A row of the transaction's own.
 pub(super) struct OwnRow<'a> {
-    pub(super) key: &'a [u8],
+    pub(super) key: Vec<u8>,
     pub(super) row_id: RowId,
     pub(super) row: &'a [u8],
 }
@@ -85,14 +105,14 @@ pub(super) struct OwnRow<'a> {
 /// The own rows that a walk has not passed yet.
 pub(super) struct OwnRows<'a> {
     of: Option<(&'a Leg, OperationNumber, PartitionId)>,
-    left: &'a [Place],
+    left: Option<ordered_index::Scan<'a>>,
     next: Option<OwnRow<'a>>,
 }
 
 impl<'a> OwnRows<'a> {
     /// There are none.
     pub(super) fn none() -> Self {
-        Self { of: None, left: &[], next: None }
+        Self { of: None, left: None, next: None }
     }
 
     /// Those behind a position.
@@ -102,7 +122,10 @@ impl<'a> OwnRows<'a> {
         places: &'a OwnPlaces,
         position: &Position,
     ) -> Self {
-        let left = &places.places[places.passed(position)..];
+        let direction = if places.descends { Direction::Descending } else { Direction::Ascending };
+        let (range, after) = left_of(position, direction);
+        let places = places.places.as_ref();
+        let left = places.map(|places| places.scan(&range, direction, after));
         Self { of: Some((leg, seen_to, partition)), left, next: None }
     }
 
@@ -110,11 +133,10 @@ impl<'a> OwnRows<'a> {
     pub(super) fn peek(&mut self) -> Option<&OwnRow<'a>> {
         let (leg, seen_to, partition) = self.of?;
         while self.next.is_none() {
-            let ((key, row_id), rest) = self.left.split_first()?;
-            self.left = rest;
-            let touched = leg.rows.at((partition, *row_id));
+            let (key, row_id) = self.left.as_mut()?.next()?;
+            let touched = leg.rows.at((partition, row_id));
             if let Some(Some(row)) = touched.and_then(|touched| touched.seen(seen_to)) {
-                self.next = Some(OwnRow { key, row_id: *row_id, row: &row.0 });
+                self.next = Some(OwnRow { key: key.to_vec(), row_id, row: &row.0 });
             }
         }
         self.next.as_ref()

@@ -26,7 +26,7 @@ struct Writers {
     prng: Prng,
     count: u32,
     /// Open transactions: their chain, their last operation.
-    open: BTreeMap<u32, (Chain, u32)>,
+    open: BTreeMap<u32, (Chain, u64)>,
     /// Decided ones: their live chain, whether `Complete` is sent.
     committing: BTreeMap<u32, (Chain, bool)>,
     /// Aborted ones: their live chain.
@@ -63,7 +63,7 @@ impl Writers {
     fn step(&mut self, world: &mut World) {
         if self.open.len() < 5 && self.prng.percent(20) {
             self.count += 1;
-            let operations: u32 = self.prng.between(1, 4) as u32;
+            let operations = self.prng.between(1, 4);
             let chain = world.chain();
             let all = (1..=operations).map(|n| operation(n, self.random_kind())).collect();
             world.prepare_with(txn(self.count), chain, all);

@@ -1,6 +1,6 @@
 //! Messages of other nodes that break a rule: refused, and nothing has changed.
 
-use wire::{CoordinatorRef, StagedWrite};
+use wire::{Besides, CoordinatorRef, SCAN_WAITS_FROM, StagedWrite};
 
 use super::*;
 
@@ -75,6 +75,14 @@ fn who_breaks_a_rule_is_refused_and_changes_nothing() {
     let legs = open(&world);
     let elsewhere = Address { actor: ActorKind::Control, ..participant(1) };
     let sound = row(7, 7);
+    let scans_number = ParticipantMessage::Prepare {
+        transaction: txn(9),
+        leg,
+        chain,
+        operations: Few::one(operation(SCAN_WAITS_FROM, insert(9, 90))),
+        lock_wait: None,
+        besides: Besides::Operations,
+    };
     let cases = [
         (
             coordinator(3),
@@ -103,6 +111,7 @@ fn who_breaks_a_rule_is_refused_and_changes_nothing() {
             },
             "it rolls back what is decided, or is rolled back",
         ),
+        (coordinator(3), 1, scans_number, "an operation has the number of a scan's wait"),
         (participant(3), 2, replicate(chain, 40, &sound.0), "changes come from the replica before"),
         (
             participant(1),

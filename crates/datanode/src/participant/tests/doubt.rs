@@ -107,6 +107,28 @@ fn a_backup_that_was_told_to_commit_answers_when_it_shows_the_change() {
 }
 
 #[test]
+fn who_reads_a_row_of_a_large_commit_waits_for_no_other_row() {
+    let mut world = World::with(2, |config| config.apply_step_bytes = 1);
+    world.write(txn(1), (1..=5).map(|id| insert(id, 10)).collect());
+    let changes = (1..=4).map(|id| add(id, 1)).chain([delete(5)]).collect();
+    world.noted_by_the_last(txn(2), changes);
+    world.carry_between(2, 1);
+    assert_eq!(world.rows(1)[3..], [(4, 10), (5, 10)], "the primary has begun to apply");
+    world.ask(1, 1, 4);
+    world.ask(1, 2, 5);
+    world.ask(2, 3, 4);
+    assert_eq!(world.told(), [(1, vec![Some(11)]), (2, vec![None])]);
+    assert_eq!((world.waiting(1), world.waiting(2)), (0, 1), "the backup has not heard of all");
+    world.run();
+    let chain = world.chain();
+    world.order_complete(txn(2), &chain[1..]);
+    world.run();
+    assert_eq!(world.told(), [(3, vec![Some(11)])]);
+    assert_eq!(world.rows(2), (1..=4).map(|id| (id, 11)).collect::<Vec<_>>());
+    world.check_quiet();
+}
+
+#[test]
 fn a_row_that_was_deleted_or_is_new_is_in_doubt_too() {
     let mut world = World::new(2);
     world.write(txn(1), vec![insert(1, 10)]);
@@ -239,7 +261,7 @@ fn reads_in_a_transaction_wait_and_keep_their_order_with_its_changes() {
     world.prepare(txn(3), operations);
     world.carry_between(0, 1);
     let answered = |world: &World| (1..=4).filter(|n| world.answered(txn(3), *n)).collect();
-    let first: Vec<u32> = answered(&world);
+    let first: Vec<u64> = answered(&world);
     assert_eq!(first, [4], "those of other rows do not wait");
     world.run();
     let value = |world: &World, number| match world.answer(txn(3), number) {

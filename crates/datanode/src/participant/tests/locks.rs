@@ -40,7 +40,7 @@ fn operations_on_one_row_keep_their_order_behind_a_wait() {
         delete(1),
     ];
     let operations =
-        kinds.into_iter().enumerate().map(|(at, kind)| operation(at as u32 + 1, kind)).collect();
+        kinds.into_iter().enumerate().map(|(at, kind)| operation(at as u64 + 1, kind)).collect();
     world.prepare(txn(3), operations);
     world.run();
     assert!(world.answered(txn(3), 2), "another row is not held up");

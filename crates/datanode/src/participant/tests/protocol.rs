@@ -204,7 +204,7 @@ fn wrong_routes_and_old_definitions_are_refused() {
     outside.partition.index = PartitionIndex(9);
     world.prepare(txn(1), vec![old, unknown, outside]);
     world.run();
-    let returned: Vec<u32> = world
+    let returned: Vec<u64> = world
         .others
         .iter()
         .filter_map(|(_, message)| match message {
@@ -219,6 +219,30 @@ fn wrong_routes_and_old_definitions_are_refused() {
     assert_eq!(world.answer(txn(1), 2), Err(ErrorCode::SchemaChanged));
     assert_eq!(world.answer(txn(1), 3), Err(ErrorCode::UnknownTable));
     assert_eq!(world.answer(txn(1), 4), Err(ErrorCode::BadRequest));
+    world.check_quiet();
+}
+
+#[test]
+fn uncommitted_changes_have_a_limit_of_their_own() {
+    let mut world = World::with(2, |config| config.transaction_memory = 20_000);
+    let mut refused = Err(ErrorCode::Internal);
+    let mut number = 0;
+    // A transaction may have so many changes, whatever else is committed.
+    for id in 0..1_000 {
+        number += 1;
+        world.prepare(txn(1), vec![operation(number, insert(id, 1))]);
+        world.run();
+        refused = world.answer(txn(1), number);
+        if refused.is_err() {
+            break;
+        }
+    }
+    assert_eq!(refused, Err(ErrorCode::TransactionMemoryFull));
+    assert!((50..130).contains(&number), "{number} rows of some 200 bytes in 20,000");
+    world.commit(txn(1));
+    let deleted = world.execute(txn(2), vec![delete(0)]);
+    assert_eq!(deleted, [Ok(OperationOutcome::Written(Effect::Changed))], "there is room again");
+    world.commit(txn(2));
     world.check_quiet();
 }
 

@@ -51,7 +51,7 @@ impl World {
     pub(super) fn inside(
         &self,
         transaction: TransactionId,
-        seen_to: u32,
+        seen_to: u64,
         request: ScanRequest,
     ) -> ScanRequest {
         let owner = ScanTransaction {
@@ -271,7 +271,8 @@ fn a_scan_whose_lock_times_out_fails() {
     let reported = world.take_others();
     assert!(matches!(
         reported[..],
-        [Message::Coordinator(CoordinatorMessage::Waiting { wait, .. })] if wait > 1 << 32
+        [Message::Coordinator(CoordinatorMessage::Waiting { wait, .. })]
+            if wait > wire::SCAN_WAITS_FROM
     ));
     world.pass(config.lock_timeout);
     let failed = world.batch().expect("a last word");
@@ -420,7 +421,7 @@ fn old_images_over_their_limit_are_dropped_and_then_there_is_rest() {
     let of_last = |number: usize, kind| Operation {
         partition,
         table_version: 2,
-        ..operation(number as u32 + 1, kind)
+        ..operation(number as u64 + 1, kind)
     };
     for number in 0..600 {
         if number % 30 == 0 {
@@ -601,7 +602,7 @@ fn own_changes_are_laid_over_a_snapshot() {
         insert(31, 2),
         delete(31),
     ];
-    let seen_to = changes.len() as u32;
+    let seen_to = changes.len() as u64;
     world.execute(txn(4), changes);
     world.prepare(txn(4), vec![operation(seen_to + 1, add(3, 100))]);
     world.run();
@@ -628,7 +629,7 @@ fn own_changes_are_laid_over_a_snapshot() {
             projection: Projection::All,
             snapshot: Some(Epoch(5)),
         };
-        let number = seen_to + 2 + id as u32;
+        let number = seen_to + 2 + id as u64;
         world.prepare(txn(4), vec![operation(number, read)]);
         world.run();
         let found = match world.answer(txn(4), number) {
@@ -668,7 +669,7 @@ fn a_scan_over_many_changes_of_its_transaction_sees_each_row_once_and_in_order()
             _ => {}
         }
     }
-    let seen_to = changes.len() as u32;
+    let seen_to = changes.len() as u64;
     world.execute(txn(2), changes);
     // What comes later is not to be seen.
     let later = operation(seen_to + 1, upsert(3, 77));
