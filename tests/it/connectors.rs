@@ -1,5 +1,6 @@
 //! The drivers of applications, each running its own script in `tests/connectors`.
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -20,9 +21,17 @@ fn script(name: &str) -> PathBuf {
     workspace().join("tests").join("connectors").join(name)
 }
 
+/// A program that is ended when it does not end by itself: a connector may wait for ever for what the
+/// server does not send.
+fn within(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new("timeout");
+    command.arg("300").arg(program);
+    command
+}
+
 fn python(driver: &str) {
     let server = Server::start(&[]);
-    let mut command = Command::new(tools().join("python/bin/python"));
+    let mut command = within(tools().join("python/bin/python"));
     command.arg(script("python.py")).args([driver, "127.0.0.1", &server.port.to_string()]);
     command.arg(&server.socket);
     assert!(succeed(command).contains("ok"));
@@ -47,7 +56,7 @@ fn connector_python() {
 #[test]
 fn django() {
     let server = Server::start(&[]);
-    let mut command = Command::new(tools().join("python/bin/python"));
+    let mut command = within(tools().join("python/bin/python"));
     command.arg(script("django_app.py")).args(["127.0.0.1", &server.port.to_string()]);
     assert!(succeed(command).contains("ok"));
 }
@@ -56,7 +65,7 @@ fn django() {
 #[test]
 fn blog() {
     let server = Server::start(&[]);
-    let mut command = Command::new(tools().join("python/bin/python"));
+    let mut command = within(tools().join("python/bin/python"));
     command.arg(script("blog.py")).args(["127.0.0.1", &server.port.to_string()]);
     assert!(succeed(command).contains("ok"));
 }
@@ -64,7 +73,7 @@ fn blog() {
 #[test]
 fn mysql2_for_node() {
     let server = Server::start(&[]);
-    let mut command = Command::new("node");
+    let mut command = within("node");
     command.arg(tools().join("node/connector.mjs")).args(["127.0.0.1", &server.port.to_string()]);
     assert!(succeed(command).contains("ok"));
 }
@@ -72,7 +81,7 @@ fn mysql2_for_node() {
 #[test]
 fn go_sql_driver() {
     let server = Server::start(&[]);
-    let mut command = Command::new(tools().join("go/connector"));
+    let mut command = within(tools().join("go/connector"));
     command.args(["127.0.0.1", &server.port.to_string()]);
     assert!(succeed(command).contains("ok"));
 }
@@ -80,7 +89,7 @@ fn go_sql_driver() {
 #[test]
 fn connector_j() {
     let server = Server::start(&[]);
-    let mut command = Command::new("java");
+    let mut command = within("java");
     command.arg("-cp").arg(tools().join("java/mysql-connector-j.jar"));
     command.arg(script("java/Connector.java")).args(["127.0.0.1", &server.port.to_string()]);
     assert!(succeed(command).contains("ok"));

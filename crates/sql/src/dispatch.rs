@@ -180,6 +180,8 @@ pub(crate) async fn describe(
             }
             Ok(Vec::new())
         }
+        Statement::Show(show) => show::columns_of_show(session, show).await,
+        Statement::Describe(describe) => show::columns_of_describe(session, describe).await,
         _ => Ok(Vec::new()),
     }
 }

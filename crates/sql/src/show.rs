@@ -102,6 +102,29 @@ pub(crate) async fn describe(
     answer(session, listing, &filter, Pattern::FIRST, out).await
 }
 
+/// The columns of a SHOW. Connectors that fetch rows need them before it is run.
+pub(crate) async fn columns_of_show(
+    session: &mut Session,
+    show: &Show,
+) -> Result<Vec<ResultColumn>, SqlError> {
+    let (mut listing, filter, pattern) = list(session, show).await?;
+    filter::apply(session, &mut listing, filter, pattern)?;
+    Ok(columns_of(&listing))
+}
+
+/// The columns of a DESCRIBE of a table.
+pub(crate) async fn columns_of_describe(
+    session: &mut Session,
+    describe: &ast::Describe,
+) -> Result<Vec<ResultColumn>, SqlError> {
+    table::columns(session, &describe.table, false).await.map(|listing| columns_of(&listing))
+}
+
+fn columns_of(listing: &Listing) -> Vec<ResultColumn> {
+    let columns = listing.columns.iter();
+    columns.map(|(name, sql_type)| ResultColumn::new(name, sql_type.clone())).collect()
+}
+
 async fn answer(
     session: &mut Session,
     mut listing: Listing,
@@ -110,12 +133,7 @@ async fn answer(
     out: &mut ResultWriter,
 ) -> Result<Outcome, SqlError> {
     filter::apply(session, &mut listing, filter, pattern)?;
-    let columns: Vec<ResultColumn> = listing
-        .columns
-        .iter()
-        .map(|(name, sql_type)| ResultColumn::new(name, sql_type.clone()))
-        .collect();
-    out.columns(&columns);
+    out.columns(&columns_of(&listing));
     for (at, row) in listing.rows.iter().enumerate() {
         out.row(row);
         if at % ROWS_PER_DRAIN == ROWS_PER_DRAIN - 1 {
