@@ -55,7 +55,7 @@ const FAILURE_SHOWN_MAX: usize = 160;
 const MUTATIONS: [(Mutation, u64); 36] = [
     (Mutation::BackupAppliesAtCommit, 1),
     (Mutation::OneStepEpochSwitch, 1),
-    (Mutation::TakeoverForgetsCommits, 33),
+    (Mutation::TakeoverForgetsCommits, 10),
     (Mutation::ReadsPassNotedCommits, 6),
     (Mutation::ReadsPassStagedCommits, 6),
     (Mutation::AcknowledgeAtFirstPrimary, 1),
@@ -71,8 +71,8 @@ const MUTATIONS: [(Mutation, u64); 36] = [
     (Mutation::ChangesPassGuards, 2),
     (Mutation::OwnRowsHideSnapshot, 2),
     (Mutation::RollbackOnPrimaryOnly, 1),
-    (Mutation::SavedBeforeSync, 3),
-    (Mutation::VotesNotSynced, 5),
+    (Mutation::SavedBeforeSync, 10),
+    (Mutation::VotesNotSynced, 2),
     (Mutation::NoFence, 2),
     (Mutation::WatermarksIgnored, 40),
     (Mutation::RestartTakesNewest, 2),
@@ -86,7 +86,7 @@ const MUTATIONS: [(Mutation, u64); 36] = [
     (Mutation::ScansSeeLaterChanges, 3),
     (Mutation::DriverNamesNobody, 2),
     (Mutation::RenewalRepeats, 11),
-    (Mutation::RenewalLeavesOut, 1),
+    (Mutation::RenewalLeavesOut, 6),
     (Mutation::StateChangesLost, 1),
     (Mutation::AccountsChangedUnseen, 1),
 ];
