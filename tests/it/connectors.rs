@@ -21,8 +21,8 @@ fn script(name: &str) -> PathBuf {
     workspace().join("tests").join("connectors").join(name)
 }
 
-/// A program that is ended when it does not end by itself: a connector may wait for ever for what the
-/// server does not send.
+/// A program that is ended when it does not end by itself: a connector may wait for ever for what
+/// the server does not send.
 fn within(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new("timeout");
     command.arg("300").arg(program);
