@@ -58,7 +58,8 @@ impl Remote {
     fn command(&mut self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let authority = self.authority();
         let network: &mut Network = self.cluster.network().expect("it was started on hosts");
-        let mut command = network.command(HOST, program);
+        let mut command = network.command(HOST, "timeout");
+        command.arg("300").arg(program);
         command.env("DB_USER", "app").env("DB_PASSWORD", PASSWORD).env("DB_CA", authority);
         command
     }
