@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 use collation::Charset;
 use sql_expression::SqlError;
-use sql_parser::ast::{self, FileFormat, IntoTarget};
+use sql_parser::ast::{FileFormat, IntoTarget};
 use sqltype::{Datum, SqlType};
 
 use crate::catalog::option;
@@ -166,7 +166,7 @@ impl Lines {
             }
             return;
         };
-        let quote = self.enclosed.filter(|_| !self.only_texts || !sql_type.is_number());
+        let quote = self.enclosed.filter(|_| !self.only_texts || !sql_type.kind.is_number());
         out.extend(quote);
         let text = match self.escaped {
             Some(escape) => Cow::Owned(self.with_escapes(&text, escape, quote)),
