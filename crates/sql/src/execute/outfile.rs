@@ -13,7 +13,7 @@ use std::rc::Rc;
 use collation::Charset;
 use sql_expression::SqlError;
 use sql_parser::ast::{FileFormat, IntoTarget};
-use sqltype::{Datum, SqlType};
+use sqltype::{Datum, SqlType, TypeKind};
 
 use crate::catalog::option;
 use crate::execute::run::Run;
@@ -166,7 +166,7 @@ impl Lines {
             }
             return;
         };
-        let quote = self.enclosed.filter(|_| !self.only_texts || !sql_type.kind.is_number());
+        let quote = self.enclosed.filter(|_| !self.only_texts || !is_number(&sql_type.kind));
         out.extend(quote);
         let text = match self.escaped {
             Some(escape) => Cow::Owned(self.with_escapes(&text, escape, quote)),
@@ -197,6 +197,11 @@ impl Lines {
         }
         safe
     }
+}
+
+/// Whether OPTIONALLY ENCLOSED leaves quotes out.
+fn is_number(kind: &TypeKind) -> bool {
+    kind.is_number() || matches!(kind, TypeKind::Year | TypeKind::Bit)
 }
 
 /// Whether ASCII is one byte each.
