@@ -521,7 +521,9 @@ impl Thread {
         self.ready = all;
         if let Some(links) = &mut self.links {
             links.take_shared(self.now, &mut self.arrivals);
-            self.worked_now("what came over a link");
+            if !self.arrivals.is_empty() {
+                self.worked_now("what came over a link");
+            }
         }
         for arrival in std::mem::take(&mut self.arrivals) {
             let thread = usize::from(arrival.envelope.to.worker.0);

@@ -354,7 +354,11 @@ mod tests {
             let (identity, why) = (identity(), "so it is".into());
             let reply =
                 Reply { identity, verdict, protocol: 3, why, received: 1 << 50, shared: true };
-            assert_eq!(Reply::decode(body(&reply.encode())), Ok(reply));
+            let bytes = reply.encode();
+            assert_eq!(Reply::decode(body(&bytes)), Ok(reply.clone()));
+            // Who knows nothing of memory ends here.
+            let short = Reply { shared: false, ..reply };
+            assert_eq!(Reply::decode(&bytes[HEADER..bytes.len() - 1]), Ok(short));
         }
     }
 

@@ -244,7 +244,7 @@ impl Rings {
         there.filter(|there| *there <= RING_WORDS as u64).ok_or(Broken::Corrupt)
     }
 
-    /// Whether something is to be read; a load from memory. What breaks the rules is to be read too.
+    /// Whether something is to be read; a load from memory. What breaks the rules is to be read.
     pub(super) fn has_news(&self) -> bool {
         self.word(self.inward.written).load(Ordering::Acquire) != self.taken
     }
@@ -329,8 +329,10 @@ impl Memory {
     /// Maps a file that is as long as it has to be, and whose seals keep it so.
     fn map(file: impl AsFd) -> io::Result<Memory> {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // Its pages are there: nobody waits for them later.
+        let flags = MapFlags::SHARED | MapFlags::POPULATE;
         // SAFETY: a new mapping, at an address that the system chooses.
-        let at = unsafe { mmap(null_mut(), SIZE as usize, protection, MapFlags::SHARED, file, 0)? };
+        let at = unsafe { mmap(null_mut(), SIZE as usize, protection, flags, file, 0)? };
         NonNull::new(at.cast()).map(Memory).ok_or_else(|| Errno::NOMEM.into())
     }
 
