@@ -314,10 +314,13 @@ impl LinkSocket {
             let _ = rustix::io::read(&*socket, &mut [0; 256]);
         }
         if let Some(left) = &mut self.hung_up {
-            if count == 0 || count > *left {
-                return Err(how_it_ended(socket));
+            if count > 0 && count <= *left {
+                *left -= count;
+            } else if let Some(why) = how_it_ended(socket) {
+                return Err(why);
+            } else {
+                self.hung_up = None;
             }
-            *left -= count;
         }
         Ok(count)
     }
@@ -415,17 +418,19 @@ fn wake(socket: &OwnedFd) -> Result<(), Broken> {
     }
 }
 
-/// How the peer's end of a socket was ended on which only wake-ups come.
-fn how_it_ended(socket: &OwnedFd) -> Broken {
+/// How the peer's end of a socket was ended on which only wake-ups come; none if it was not: what
+/// the system has told was of another that had its place before.
+fn how_it_ended(socket: &OwnedFd) -> Option<Broken> {
     let mut rest = [0; 4_096];
     for _ in 0..WAKES_UNREAD {
         match rustix::io::read(socket, &mut rest) {
-            Ok(0) => return Broken::Ended,
+            Ok(0) => return Some(Broken::Ended),
             Ok(_) | Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => return None,
             Err(_) => break,
         }
     }
-    Broken::Reset
+    Some(Broken::Reset)
 }
 
 /// So many reads find the end behind all wake-ups that a system keeps.

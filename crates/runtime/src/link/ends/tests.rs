@@ -349,6 +349,20 @@ fn what_was_said_before_a_process_ended_is_heard() {
 }
 
 #[test]
+fn what_was_told_of_another_socket_ends_no_connection() {
+    let (mut ends, mut peer) = over_memory(LinkLimits::default());
+    // As for a connection that had the place of this one before.
+    let (ready, mut arrivals) = (Ready { token: 0, write: false, hung_up: true }, Vec::new());
+    ends.ends.ready(&ends.poller, ready, NOW, &mut arrivals);
+    ends.ends.take_shared(NOW, &mut arrivals);
+    assert!(arrivals.is_empty() && ends.keeper.take_notices().is_empty());
+    assert!(!ends.ends.has_news(), "it may sleep");
+    assert!(peer.push(&fine()));
+    peer.flush(NOW).unwrap();
+    assert_eq!(ends.sleep(), 1);
+}
+
+#[test]
 fn who_breaks_the_rules_of_memory_loses_its_link() {
     let (mut ends, mut peer) = over_memory(LinkLimits::default());
     assert!(peer.push(&fine()));
