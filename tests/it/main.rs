@@ -37,6 +37,7 @@ mod replaced;
 mod rot;
 mod scripts;
 mod server;
+mod shared_memory;
 mod slices;
 mod stalls;
 mod sysbench;

@@ -387,6 +387,7 @@ impl Desk {
                         }
                     }
                     LinkEvent::Renewed { .. }
+                    | LinkEvent::NotShared { .. }
                     | LinkEvent::Refused { .. }
                     | LinkEvent::Credentials { .. } => {}
                 }
