@@ -27,7 +27,7 @@ fn large_results_and_files_go_through_compressed_connections() {
     let certificate = Certificate::elliptic("compression");
     let server = certificate.serve();
     let (encrypted, clear) = modes();
-    server.sql("CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY, v VARCHAR(200))");
+    server.sql("SET GLOBAL local_infile = ON; CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY, v VARCHAR(200))");
     let mut file = String::new();
     for id in 0..30_000 {
         writeln!(file, "{id}\trow {id} {}", "nines ".repeat(id % 20)).expect("a text");
