@@ -27,7 +27,8 @@ fn large_results_and_files_go_through_compressed_connections() {
     let certificate = Certificate::elliptic("compression");
     let server = certificate.serve();
     let (encrypted, clear) = modes();
-    server.sql("SET GLOBAL local_infile = ON; CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY, v VARCHAR(200))");
+    server.sql("SET GLOBAL local_infile = ON; CREATE DATABASE d");
+    server.sql("CREATE TABLE d.t (id INT PRIMARY KEY, v VARCHAR(200))");
     let mut file = String::new();
     for id in 0..30_000 {
         writeln!(file, "{id}\trow {id} {}", "nines ".repeat(id % 20)).expect("a text");
@@ -37,9 +38,8 @@ fn large_results_and_files_go_through_compressed_connections() {
     for mode in [clear, encrypted] {
         let sql = |statements: &str| succeed(client(&server, &["--compress", mode], statements));
         assert_eq!(sql(STATUS), "Compression\tON\nCompression_algorithm\tzlib\n");
-        let load =
-            format!("TRUNCATE d.t; LOAD DATA LOCAL INFILE '{}' INTO TABLE d.t", path.display());
-        sql(&load);
+        let load = format!("LOAD DATA LOCAL INFILE '{}' INTO TABLE d.t", path.display());
+        sql(&format!("TRUNCATE d.t; {load}"));
         let found = sql("SELECT * FROM d.t ORDER BY id");
         assert!(found == file, "{mode}: {} bytes of {}", found.len(), file.len());
         let sent = last(&sql(&format!("SELECT v FROM d.t LIMIT 10000; {SENT}")));

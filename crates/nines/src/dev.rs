@@ -138,9 +138,8 @@ pub(crate) fn run(options: DevOptions) -> Result<(), String> {
         }
         _ => "data is in memory only: it is gone when this process ends".to_string(),
     });
-    let ready = ready_line(shape, on_disk, &connect);
-    let outcome =
-        watch(&happenings, &|| announcement.serve(&ready, tell), on_disk.then_some(&cluster));
+    let ready = || announcement.serve(&ready_line(shape, on_disk, &connect), tell);
+    let outcome = watch(&happenings, &ready, on_disk.then_some(&cluster));
     cluster.stop();
     outcome
 }

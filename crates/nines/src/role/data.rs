@@ -110,8 +110,7 @@ pub(crate) fn run(options: &DataOptions) -> Result<(), String> {
         engine.unwrap_or_else(|| "in memory only".into())
     );
     let log: &dyn Fn(&str) = &*log;
-    let announcement = Announcement::at_once();
-    let life = Life { ready, announcement, leaves: true, on_disk, log };
+    let life = Life { ready, announcement: Announcement::at_once(), leaves: true, on_disk, log };
     after(live(cluster, &happenings, &life)?)
 }
 
