@@ -173,7 +173,8 @@ impl Channel {
             }
             self.part = None;
             if part.is_last {
-                // As MySQL's server does, and some clients look at, packets go on with frames' numbers.
+                // As MySQL's server does, and some clients look at, packets go on with the
+                // numbers of frames.
                 let frames = self.frames.as_ref().map(|frames| frames.reader.next_number());
                 self.sequence = frames.unwrap_or(part.sequence.wrapping_add(1));
                 self.free_input();

@@ -1,3 +1,5 @@
+//! Frames as clients send them: whole, cut, damaged, and as small as what comes out is large.
+
 use stdx::Prng;
 
 use super::*;
