@@ -94,3 +94,21 @@ fn connector_j() {
     command.arg(script("java/Connector.java")).args(["127.0.0.1", &server.port.to_string()]);
     assert!(succeed(command).contains("ok"));
 }
+
+/// Compressed connections, in clear and encrypted.
+#[test]
+fn compressed_connector_python() {
+    let server = Server::start(&[]);
+    let mut command = Command::new(tools().join("python/bin/python"));
+    command.arg(script("compressed.py")).args(["127.0.0.1", &server.port.to_string()]);
+    assert!(succeed(command).contains("ok"));
+}
+
+#[test]
+fn compressed_connector_j() {
+    let server = Server::start(&[]);
+    let mut command = Command::new("java");
+    command.arg("-cp").arg(tools().join("java/mysql-connector-j.jar"));
+    command.arg(script("java/Compressed.java")).args(["127.0.0.1", &server.port.to_string()]);
+    assert!(succeed(command).contains("ok"));
+}

@@ -5,6 +5,7 @@ mod answers;
 mod audit;
 mod chaos;
 mod clients;
+mod compression;
 mod connectors;
 mod deadlocks;
 mod differential;

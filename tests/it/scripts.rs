@@ -166,6 +166,7 @@ scripts! {
     isolation_repeatable
     isolation_serializable
     key_parts
+    long_keys
     keys
     kill
     lateral

@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use tests::{Server, run, succeed, text_of};
 
 /// A directory with a self-signed certificate for this machine and its key.
-struct Certificate {
+pub(crate) struct Certificate {
     directory: PathBuf,
 }
 
@@ -26,11 +26,11 @@ impl Certificate {
         certificate
     }
 
-    fn elliptic(name: &str) -> Self {
+    pub(crate) fn elliptic(name: &str) -> Self {
         Self::new(name, &["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"])
     }
 
-    fn file(&self, name: &str) -> PathBuf {
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.directory.join(name)
     }
 
@@ -38,7 +38,7 @@ impl Certificate {
         format!("--{option}={}", self.file(file).display())
     }
 
-    fn serve(&self) -> Server {
+    pub(crate) fn serve(&self) -> Server {
         let certificate = self.option("tls-cert", "certificate.pem");
         Server::start(&[&certificate, &self.option("tls-key", "key.pem")])
     }

@@ -167,14 +167,40 @@ pub fn column_definition(out: &mut Vec<u8>, column: &ColumnDefinition<'_>) {
     out.extend_from_slice(&[0, 0]);
 }
 
+/// Whether descriptions of columns follow, to be told to a client that can do without.
+pub type Described = Option<bool>;
+
+/// Appends how many columns a result has.
+pub fn column_count(out: &mut Vec<u8>, columns: usize, described: Described) {
+    out.extend(described.map(u8::from));
+    lenenc(out, columns as u64);
+}
+
+/// What COM_STMT_PREPARE is answered first.
+#[derive(Clone, Copy, Debug)]
+pub struct PreparedHead {
+    /// The statement's number.
+    pub statement: u32,
+    /// How many columns its result has.
+    pub columns: u16,
+    /// How many parameters it has.
+    pub parameters: u16,
+    /// Number of warnings.
+    pub warnings: u16,
+    /// Whether definitions of parameters and columns follow.
+    pub described: Described,
+}
+
 /// Appends the answer to COM_STMT_PREPARE; definitions of parameters and columns follow.
-pub fn prepared(out: &mut Vec<u8>, statement: u32, columns: u16, parameters: u16, warnings: u16) {
+pub fn prepared(out: &mut Vec<u8>, head: &PreparedHead) {
+    let PreparedHead { statement, columns, parameters, warnings, described } = *head;
     out.push(0);
     out.extend_from_slice(&statement.to_le_bytes());
     out.extend_from_slice(&columns.to_le_bytes());
     out.extend_from_slice(&parameters.to_le_bytes());
     out.push(0);
     out.extend_from_slice(&warnings.to_le_bytes());
+    out.extend(described.map(u8::from));
 }
 
 /// Appends the wish for a file of the client's; its packets follow, an empty one ends them.

@@ -8,6 +8,8 @@ pub mod capability {
     pub const LONG_FLAG: u32 = 1 << 2;
     /// A database is named in the handshake.
     pub const CONNECT_WITH_DB: u32 = 1 << 3;
+    /// Compression by zlib.
+    pub const COMPRESS: u32 = 1 << 5;
     /// LOAD DATA LOCAL.
     pub const LOCAL_FILES: u32 = 1 << 7;
     /// Spaces are allowed before `(`.
@@ -40,10 +42,12 @@ pub mod capability {
     pub const SESSION_TRACK: u32 = 1 << 23;
     /// OK packets in place of EOF packets.
     pub const DEPRECATE_EOF: u32 = 1 << 24;
+    /// The client may do without descriptions of columns.
+    pub const OPTIONAL_RESULTSET_METADATA: u32 = 1 << 25;
     /// Attributes of queries.
     pub const QUERY_ATTRIBUTES: u32 = 1 << 27;
 
-    /// What this server offers, but for [`SSL`].
+    /// What this server offers, but for [`SSL`] and [`COMPRESS`].
     pub const OFFERED: u32 = 1
         | FOUND_ROWS
         | LONG_FLAG
@@ -63,6 +67,7 @@ pub mod capability {
         | CAN_HANDLE_EXPIRED_PASSWORDS
         | SESSION_TRACK
         | DEPRECATE_EOF
+        | OPTIONAL_RESULTSET_METADATA
         | QUERY_ATTRIBUTES;
 }
 

@@ -14,6 +14,8 @@ pub struct Greeting<'a> {
     pub nonce: [u8; 20],
     /// TLS can be asked for.
     pub tls: bool,
+    /// zlib's compression can be asked for.
+    pub compression: bool,
     /// The server's default collation.
     pub collation: u8,
     /// Status flags.
@@ -25,7 +27,9 @@ pub struct Greeting<'a> {
 impl Greeting<'_> {
     /// The capabilities offered.
     pub fn capabilities(&self) -> u32 {
-        capability::OFFERED | if self.tls { capability::SSL } else { 0 }
+        let tls = if self.tls { capability::SSL } else { 0 };
+        let compression = if self.compression { capability::COMPRESS } else { 0 };
+        capability::OFFERED | tls | compression
     }
 
     /// Appends the payload.

@@ -19,12 +19,14 @@ pub mod answer;
 pub mod auth;
 mod command;
 pub mod constants;
+mod frame;
 mod handshake;
 mod packet;
 mod parameter;
 mod reader;
 
 pub use command::{Command, QueryText};
+pub use frame::{FrameNumber, FrameWriter, LEVEL as FRAME_LEVEL};
 pub use handshake::{Greeting, Response};
 pub use packet::{Channel, PacketError};
 pub use parameter::{Attributes, Parameter, ParameterType, parse_execute};

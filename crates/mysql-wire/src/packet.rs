@@ -1,6 +1,7 @@
 //! Packets: a length, a sequence number, and at most 16 MB - 1 of payload; longer payloads are
 //! several packets.
 
+use crate::frame::{FrameNumber, FrameReader};
 use crate::reader::Malformed;
 
 /// The longest payload of one packet; one that is exactly so long is followed by another.
@@ -16,6 +17,8 @@ pub enum PacketError {
     TooLarge,
     /// A sequence number out of order: error 1156.
     OutOfOrder,
+    /// A frame that is no zlib stream, or one of another length than it says: error 1157.
+    Damaged,
 }
 
 impl From<Malformed> for PacketError {
@@ -38,8 +41,21 @@ pub struct Channel {
     /// A command was to begin in the middle of a payload: nothing can be read any more.
     cut: bool,
     sequence: u8,
+    /// Once the connection is compressed.
+    frames: Option<Frames>,
     /// `max_allowed_packet`: as in MySQL, payloads are shorter than that.
     pub payload_max: usize,
+}
+
+/// What has come in of a compressed connection.
+#[derive(Debug)]
+struct Frames {
+    reader: FrameReader,
+    /// Frames that are not read yet.
+    received: Vec<u8>,
+    consumed: usize,
+    /// There may be more to be had from them.
+    is_behind: bool,
 }
 
 /// A packet of which not all has come in.
@@ -63,13 +79,34 @@ impl Channel {
             before: None,
             cut: false,
             sequence: 0,
+            frames: None,
             payload_max,
         }
     }
 
     /// Takes in bytes.
     pub fn feed(&mut self, bytes: &[u8]) {
-        self.input.extend_from_slice(bytes);
+        match &mut self.frames {
+            None => self.input.extend_from_slice(bytes),
+            Some(frames) => {
+                frames.received.extend_from_slice(bytes);
+                frames.is_behind = true;
+            }
+        }
+    }
+
+    /// What comes in from now on is compressed, and so is what was fed and not read yet.
+    pub fn begin_compression(&mut self, number: FrameNumber) {
+        let received = self.take_rest();
+        let is_behind = !received.is_empty();
+        let reader = FrameReader::new(number);
+        self.frames = Some(Frames { reader, received, consumed: 0, is_behind });
+    }
+
+    /// Whether more is to be had from what was fed, so that [`Self::next_packet`] should be asked
+    /// again: it inflates no more than a piece at once.
+    pub fn is_behind(&self) -> bool {
+        self.frames.as_ref().is_some_and(|frames| frames.is_behind)
     }
 
     /// Takes back what has been fed and belongs to no packet: the first bytes of TLS.
@@ -83,6 +120,13 @@ impl Channel {
     /// The next packet is a command: numbers begin with zero again.
     pub fn begin_command(&mut self) {
         self.sequence = 0;
+        // A command that has come with the one before goes on with its frame.
+        if let Some(frames) = &self.frames
+            && frames.reader.is_between_frames()
+            && self.input.len() == self.consumed
+        {
+            frames.reader.restart();
+        }
         self.cut |= self.part.is_some() || self.before.is_some();
     }
 
@@ -92,6 +136,32 @@ impl Channel {
         if self.cut {
             return Err(PacketError::OutOfOrder);
         }
+        let packet = self.next_of_input()?;
+        if packet.is_some() || !self.is_behind() {
+            return Ok(packet);
+        }
+        self.unpack()?;
+        self.next_of_input()
+    }
+
+    /// Inflates a piece.
+    fn unpack(&mut self) -> Result<(), PacketError> {
+        let Some(frames) = &mut self.frames else { return Ok(()) };
+        let there = &frames.received[frames.consumed..];
+        let (taken, is_behind) = frames.reader.read(there, &mut self.input)?;
+        frames.consumed += taken;
+        frames.is_behind = is_behind;
+        if frames.consumed == frames.received.len() {
+            frames.received.clear();
+            frames.consumed = 0;
+        } else if frames.consumed > CONSUMED_MAX {
+            frames.received.drain(..frames.consumed);
+            frames.consumed = 0;
+        }
+        Ok(())
+    }
+
+    fn next_of_input(&mut self) -> Result<Option<Vec<u8>>, PacketError> {
         while let Some(part) = self.part()? {
             let there = &self.input[self.consumed..];
             let taken = there.len().min(part.left);
@@ -103,7 +173,10 @@ impl Channel {
             }
             self.part = None;
             if part.is_last {
-                self.sequence = part.sequence.wrapping_add(1);
+                // As MySQL's server does, and some clients look at, packets go on with the
+                // numbers of frames.
+                let frames = self.frames.as_ref().map(|frames| frames.reader.next_number());
+                self.sequence = frames.unwrap_or(part.sequence.wrapping_add(1));
                 self.free_input();
                 return Ok(Some(std::mem::take(&mut self.payload)));
             }
@@ -122,7 +195,8 @@ impl Channel {
         let Some(&[a, b, c, sequence]) = header else { return Ok(None) };
         let length = u32::from_le_bytes([a, b, c, 0]) as usize;
         let expected = self.before.map_or(self.sequence, |before| before.wrapping_add(1));
-        if sequence != expected {
+        // The frames have numbers of their own; those within are whatever the client made them.
+        if sequence != expected && self.frames.is_none() {
             return Err(PacketError::OutOfOrder);
         }
         if self.payload.len() + length >= self.payload_max {

@@ -96,7 +96,7 @@ pub(crate) fn run(options: DevOptions) -> Result<(), String> {
     let encrypts = on_disk && encryption.encrypts;
     let address = ServerAddress { encrypted: encrypts, ..place.server_address() };
     let connect = place.how_to_connect(&options.place.bind);
-    let admission = place.admission(SQL_NODE, Arc::new(tell))?;
+    let (admission, announcement) = place.admission(SQL_NODE, Arc::new(tell))?;
     let variables = &options.place.variables;
     let Place { directory, listeners, tls, .. } = place;
     let (durable, memory) = (options.durable, options.query_memory);
@@ -138,7 +138,7 @@ pub(crate) fn run(options: DevOptions) -> Result<(), String> {
         }
         _ => "data is in memory only: it is gone when this process ends".to_string(),
     });
-    let ready = ready_line(shape, on_disk, &connect);
+    let ready = || announcement.serve(&ready_line(shape, on_disk, &connect), tell);
     let outcome = watch(&happenings, &ready, on_disk.then_some(&cluster));
     cluster.stop();
     outcome
@@ -164,7 +164,7 @@ fn report(send: Sender<Happening>, desk: Arc<OneProcess>) -> Report {
 /// Tells what happens, until it is the end. `on_disk` is a cluster that may have to read first.
 fn watch(
     happenings: &Receiver<Happening>,
-    ready: &str,
+    ready: &dyn Fn(),
     on_disk: Option<&Cluster>,
 ) -> Result<(), String> {
     let mut patience = if on_disk.is_some() { PROGRESS_INTERVAL } else { START_PATIENCE };
@@ -174,7 +174,7 @@ fn watch(
             Ok(Happening::Signal | Happening::Leave { .. }) => return Ok(()),
             Ok(Happening::Cluster(Event::Ready)) => {
                 patience = Duration::MAX;
-                tell(ready);
+                ready();
             }
             Ok(Happening::Cluster(Event::Halted { node, why, trace })) => {
                 let trace = trace.map_or_else(|e| e.to_string(), |path| path.display().to_string());

@@ -16,7 +16,7 @@ use runtime::{Listeners, ServerTls, TlsMaker, TlsSettings};
 use sql::{Admission, AuditLog, OwnPassword, ServerAddress, ServerFiles};
 
 use crate::audit::{AuditFile, AuditOptions};
-use crate::root_password::{Log, RootPasswordFile};
+use crate::root_password::{Announcement, Log, RootPasswordFile};
 use crate::server_files::ServerDirectory;
 use crate::{admission, machine};
 
@@ -178,21 +178,29 @@ impl Place {
     }
 
     /// What logins take from the process, which is the SQL node of this id and writes what it has
-    /// to say by `log`.
+    /// to say by `log`; and how it is said that the process is ready.
     ///
     /// # Errors
     /// Why the audit log cannot be written.
-    pub(crate) fn admission(&self, node: NodeId, log: Log) -> Result<Admission, String> {
+    pub(crate) fn admission(
+        &self,
+        node: NodeId,
+        log: Log,
+    ) -> Result<(Admission, Announcement), String> {
         let audit = self.audit.as_ref().map(AuditFile::start).transpose()?;
         let audit = audit.map(|log| Arc::new(log) as Arc<dyn AuditLog>);
+        let announcement = match self.root {
+            RootPassword::Never => Announcement::at_once(),
+            _ => Announcement::default(),
+        };
         let own_password = (self.root != RootPassword::Never).then(|| OwnPassword {
-            file: Arc::new(RootPasswordFile::new(&self.keys, node, log)),
+            file: Arc::new(RootPasswordFile::new(&self.keys, node, log, announcement.clone())),
             renews: self.root == RootPassword::Anew,
             entropy: admission::entropy,
         });
         let encryption = admission::admission(&self.tls, &self.keys, self.native_password);
         let files = self.files.clone().map(|files| files as Arc<dyn ServerFiles>);
-        Ok(Admission { own_password, audit, files, ..encryption })
+        Ok((Admission { own_password, audit, files, ..encryption }, announcement))
     }
 
     /// On loopback `root` has no password, unless that was asked for: only this machine's users can

@@ -13,15 +13,56 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use model::NodeId;
 use sql::PasswordFile;
 
-use crate::complain;
+use crate::{complain, tell};
 
 /// Where a process writes what it has to say.
 pub(crate) type Log = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// The line that says that a process is ready. It is told when clients are served and the password
+/// of `root` can be read: whoever waits for the line logs in next.
+#[derive(Clone, Default)]
+pub(crate) struct Announcement(Arc<Mutex<Announced>>);
+
+#[derive(Default)]
+struct Announced {
+    /// The line, when clients are served and it waits for the password.
+    waits: Option<String>,
+    /// There is nothing to wait for.
+    is_settled: bool,
+}
+
+impl Announcement {
+    /// Of a process without a password for `root`.
+    pub(crate) fn at_once() -> Self {
+        let announcement = Self::default();
+        announcement.settle(|_| ());
+        announcement
+    }
+
+    /// Clients are served: tells the line, or keeps it until there is nothing to wait for.
+    pub(crate) fn serve(&self, line: &str, tell: impl FnOnce(&str)) {
+        let mut announced = self.0.lock().expect("nobody panics while holding it");
+        if announced.is_settled {
+            tell(line);
+        } else {
+            announced.waits = Some(line.to_owned());
+        }
+    }
+
+    /// There is nothing to wait for: tells the line if it waits.
+    pub(crate) fn settle(&self, tell: impl FnOnce(&str)) {
+        let mut announced = self.0.lock().expect("nobody panics while holding it");
+        announced.is_settled = true;
+        if let Some(line) = announced.waits.take() {
+            tell(&line);
+        }
+    }
+}
 
 /// The file of an SQL node.
 pub(crate) struct RootPasswordFile {
@@ -30,6 +71,7 @@ pub(crate) struct RootPasswordFile {
     pending: PathBuf,
     published: PathBuf,
     log: Log,
+    announcement: Announcement,
 }
 
 impl fmt::Debug for RootPasswordFile {
@@ -39,11 +81,16 @@ impl fmt::Debug for RootPasswordFile {
 }
 
 impl RootPasswordFile {
-    pub(crate) fn new(directory: &Path, node: NodeId, log: Log) -> Self {
+    pub(crate) fn new(
+        directory: &Path,
+        node: NodeId,
+        log: Log,
+        announcement: Announcement,
+    ) -> Self {
         let directory = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
         let pending = directory.join(format!(".root-password-{}.new", node.0));
         let published = directory.join("root-password");
-        Self { directory, pending, published, log }
+        Self { directory, pending, published, log, announcement }
     }
 
     fn write(&self, password: &str) -> io::Result<()> {
@@ -109,12 +156,15 @@ impl PasswordFile for RootPasswordFile {
     fn complain(&self, why: &str) {
         complain(why);
     }
+
+    fn settle(&self) {
+        self.announcement.settle(tell);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
-    use std::sync::Mutex;
 
     use super::*;
 
@@ -125,8 +175,9 @@ mod tests {
         let said = Arc::new(Mutex::new(Vec::new()));
         let log = said.clone();
         let log: Log = Arc::new(move |line: &str| log.lock().unwrap().push(line.to_owned()));
-        let file = RootPasswordFile::new(&directory, NodeId(51), log.clone());
-        let other = RootPasswordFile::new(&directory, NodeId(52), log);
+        let announcement = Announcement::default();
+        let file = RootPasswordFile::new(&directory, NodeId(51), log.clone(), announcement);
+        let other = RootPasswordFile::new(&directory, NodeId(52), log, Announcement::at_once());
         assert_eq!((file.pending(), file.published()), (None, None));
         file.keep("first").unwrap();
         other.keep("other").unwrap();
@@ -142,5 +193,22 @@ mod tests {
         assert!(said.lock().unwrap()[0].contains(&*shown.display().to_string()));
         assert!(file.publish().is_err(), "there is nothing to show");
         fs::remove_dir_all(&directory).unwrap();
+    }
+
+    #[test]
+    fn a_process_is_ready_when_the_password_can_be_read() {
+        let told = Mutex::new(Vec::new());
+        let tell = |line: &str| told.lock().unwrap().push(line.to_owned());
+        let announcement = Announcement::default();
+        announcement.serve("ready: one", tell);
+        assert!(told.lock().unwrap().is_empty());
+        announcement.settle(tell);
+        announcement.settle(tell);
+        assert_eq!(told.lock().unwrap().split_off(0), ["ready: one"]);
+        let announcement = Announcement::default();
+        announcement.settle(tell);
+        announcement.serve("ready: two", tell);
+        Announcement::at_once().serve("ready: three", tell);
+        assert_eq!(*told.lock().unwrap(), ["ready: two", "ready: three"]);
     }
 }

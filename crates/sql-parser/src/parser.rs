@@ -58,6 +58,9 @@ pub struct Parsed {
     pub end: usize,
     /// Where the next statement begins, if there is more than white space and comments.
     pub next: Option<usize>,
+    /// Where comments begin behind the last semicolon: a statement that does nothing, for clients
+    /// that send several statements at once.
+    pub remark: Option<usize>,
 }
 
 /// Parses the statement that begins at the byte `at`.
@@ -81,7 +84,7 @@ pub fn parse_at_looking(
     let statement = parser.whole_statement();
     let statement = parser.unless_stopped(statement)?;
     let end = parser.token.start as usize;
-    let mut next = None;
+    let (mut next, mut remark) = (None, None);
     if parser.eat(Kind::Semicolon) {
         // Empty statements between semicolons are nothing, as a client's last `;` is.
         let mut start = end + 1;
@@ -89,10 +92,13 @@ pub fn parse_at_looking(
             start = parser.token.end as usize;
             parser.advance();
         }
-        next = (!parser.at(Kind::End)).then_some(start);
+        let is_last = parser.at(Kind::End);
+        next = (!is_last).then_some(start);
+        let is_blank = |byte: &u8| *byte == b';' || is_space(*byte);
+        remark = (is_last && !sql[end + 1..].iter().all(is_blank)).then_some(end + 1);
     }
     let (parameter_count, hints) = (parser.parameters, parser.hinted);
-    Ok(Parsed { statement, parameter_count, hints, end, next })
+    Ok(Parsed { statement, parameter_count, hints, end, next, remark })
 }
 
 /// Parses a text that is one statement, with or without a semicolon at its end.

@@ -87,6 +87,7 @@ impl From<PacketError> for End {
                 SqlError::new(1153, "08S01", "Got a packet bigger than 'max_allowed_packet' bytes")
             }
             PacketError::OutOfOrder => SqlError::new(1156, "08S01", "Got packets out of order"),
+            PacketError::Damaged => SqlError::of::<1157>(&[]),
         })
     }
 }
@@ -138,6 +139,7 @@ pub(crate) async fn serve(link: Link, kernel: Kernel, shared: Rc<Shared>, greeti
         connection.session.rollback().await;
     }
     connection.session.drop_temporaries().await;
+    connection.wire.link.seal();
 }
 
 /// The next packet of a file that the client sends; errors end the statement, and the connection
@@ -171,12 +173,18 @@ impl Wire {
             if let Some(packet) = self.channel.borrow_mut().next_packet()? {
                 return Ok(packet);
             }
+            if self.channel.borrow().is_behind() {
+                self.link.pause();
+                continue;
+            }
+            self.link.seal();
             let channel = &self.channel;
             self.link.receive(deadline, |bytes| channel.borrow_mut().feed(bytes)).await?;
         }
     }
 
     fn begin_command(&self, payload_max: usize) {
+        self.link.seal();
         let mut channel = self.channel.borrow_mut();
         channel.payload_max = payload_max;
         channel.begin_command();
@@ -359,6 +367,8 @@ impl Connection {
         let (user, database) = (self.session.user.clone(), self.session.database.clone());
         let login = mem::take(&mut self.session.login);
         let (count_matched, interactive) = (self.session.count_matched, self.session.interactive);
+        let (is_compressed, knows_no_metadata) =
+            (self.session.is_compressed, self.session.knows_no_metadata);
         let (tls, attributes) = (self.session.tls.take(), mem::take(&mut self.session.attributes));
         self.session = Session::new(kernel, shared, greeting);
         self.session.user = user;
@@ -372,6 +382,8 @@ impl Connection {
         self.session.count_matched = count_matched;
         self.session.interactive = interactive;
         self.session.tls = tls;
+        self.session.is_compressed = is_compressed;
+        self.session.knows_no_metadata = knows_no_metadata;
         self.session.attributes = attributes;
         self.statements = Statements::default();
     }

@@ -12,6 +12,7 @@
 
 use std::rc::Rc;
 
+use mysql_wire::constants::capability;
 use sql_expression::SqlError;
 use sql_parser::ast::{self, Statement};
 use sql_parser::{ParseError, Parsed};
@@ -146,7 +147,8 @@ pub(crate) async fn run_text(
                 let marker = marker.map_or(0, |place| at + place);
                 return (Err(unexpected(&text[marker..])), None);
             }
-            let next = parsed.next;
+            let many = out.has(capability::MULTI_STATEMENTS);
+            let next = parsed.next.or(parsed.remark.filter(|_| many));
             let prepared = Prepared::of_parsed(parsed);
             (run(session, &prepared, &[], out, Some(own)).await, next)
         }

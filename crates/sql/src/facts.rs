@@ -114,6 +114,8 @@ impl Session {
             interactive: false,
             prepared: BTreeMap::new(),
             tls: None,
+            is_compressed: false,
+            knows_no_metadata: false,
             attributes: Arc::default(),
             prng: Prng::new(greeting.seed),
             told_database: None,

@@ -5,16 +5,19 @@
 //! by the actor (`node`).
 //! # Guarantees
 //! A task that writes faster than its client reads waits in [`Link::drain`]; one that reads waits
-//! until its client has sent something, or has gone.
+//! until its client has sent something, or has gone. What is written to a compressed connection
+//! goes out when it is waited for, or has become much.
 //! # Not here
-//! Packets (`mysql-wire`).
+//! Packets and frames (`mysql-wire`).
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
 
 use actor::Encryption;
+use mysql_wire::{FrameNumber, FrameWriter};
+use sql_expression::Pauses;
 use stdx::Instant;
 
 /// Bytes come in while the task does something else, above which no more are read.
@@ -87,11 +90,46 @@ pub(crate) enum InputEnd {
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
     state: Rc<RefCell<LinkState>>,
+    compression: Rc<OnceCell<Compression>>,
+}
+
+/// What a connection has that is compressed.
+#[derive(Debug)]
+struct Compression {
+    frames: FrameWriter,
+    /// Output that is in no frame yet.
+    plain: RefCell<Vec<u8>>,
+    /// To compress takes long.
+    pauses: Pauses,
 }
 
 impl Link {
     pub(crate) fn new(state: Rc<RefCell<LinkState>>) -> Self {
-        Self { state }
+        Self { state, compression: Rc::default() }
+    }
+
+    /// What is written from now on goes out in frames.
+    pub(crate) fn compress(&self, number: FrameNumber, pauses: Pauses) {
+        let frames = FrameWriter::new(number);
+        let begun = self.compression.set(Compression { frames, plain: RefCell::default(), pauses });
+        assert!(begun.is_ok(), "a connection is compressed once");
+    }
+
+    /// Lets others have a turn in the middle of what compression takes.
+    pub(crate) fn pause(&self) {
+        if let Some(compression) = self.compression.get() {
+            // Who is to end hears it elsewhere.
+            let _ = compression.pauses.look();
+        }
+    }
+
+    /// Makes frames of what has been written: it is about to be waited for, or the last of an
+    /// answer.
+    pub(crate) fn seal(&self) {
+        let Some(compression) = self.compression.get() else { return };
+        let plain = compression.plain.take();
+        let put = |frame: &[u8]| self.state.borrow_mut().output.extend_from_slice(frame);
+        compression.frames.write(&plain, put, || self.pause());
     }
 
     /// Bytes given to the host since this was asked last.
@@ -136,17 +174,23 @@ impl Link {
 
     /// The output, to append to.
     pub(crate) fn with_output<T>(&self, write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
-        write(&mut self.state.borrow_mut().output)
+        match self.compression.get() {
+            None => write(&mut self.state.borrow_mut().output),
+            Some(compression) => write(&mut compression.plain.borrow_mut()),
+        }
     }
 
     /// Whether the peer should take some of the output before there is more.
     pub(crate) fn is_full(&self) -> bool {
-        self.state.borrow().is_full()
+        let plain = self.compression.get();
+        plain.is_some_and(|compression| compression.plain.borrow().len() > OUTPUT_MAX)
+            || self.state.borrow().is_full()
     }
 
     /// Waits until the peer has taken enough of the output. An end of the connection ends the wait
     /// too: the task is dropped, or finds it when it reads.
     pub(crate) async fn drain(&self) {
+        self.seal();
         poll_fn(|_| {
             let state = self.state.borrow();
             if state.is_full() && state.killed.is_none() { Poll::Pending } else { Poll::Ready(()) }

@@ -17,7 +17,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use collation::{Charset, CollationId};
-use mysql_wire::constants::{capability, column, flag};
+use mysql_wire::constants::{column, flag};
 use mysql_wire::{Channel, answer};
 use sql_expression::Pauses;
 use sqltype::{Datum, SqlType, TypeKind, format};
@@ -127,11 +127,22 @@ pub(crate) struct KeptColumns {
     packets: RefCell<Packets>,
 }
 
-/// Packets, and what they depend on: the character set of results, and whether EOF ends them.
+/// Packets, and what they depend on.
 #[derive(Debug, Default)]
 struct Packets {
-    of: Option<(CollationId, bool)>,
+    of: Option<HeadForm>,
     bytes: Vec<u8>,
+}
+
+/// What comes before rows, beside their columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HeadForm {
+    /// What text columns are said to be in: `character_set_results`.
+    pub(crate) collation: CollationId,
+    /// EOF ends the columns.
+    pub(crate) has_eof: bool,
+    /// Whether the columns are described.
+    pub(crate) described: answer::Described,
 }
 
 impl KeptColumns {
@@ -152,8 +163,7 @@ pub(crate) struct ResultWriter {
     types: Option<Rc<[SqlType]>>,
     started: bool,
     scratch: String,
-    /// `character_set_results`: what text columns are said to be in.
-    collation: CollationId,
+    form: HeadForm,
     /// Others have a turn after a row that is large.
     pauses: Pauses,
     /// Where the rows go that the client will fetch.
@@ -166,7 +176,7 @@ impl ResultWriter {
         channel: Rc<RefCell<Channel>>,
         capabilities: u32,
         encoding: Encoding,
-        collation: CollationId,
+        form: HeadForm,
         pauses: Pauses,
     ) -> Self {
         Self {
@@ -177,15 +187,17 @@ impl ResultWriter {
             types: None,
             started: false,
             scratch: String::new(),
-            collation,
+            form,
             pauses,
             cursor: None,
         }
     }
 
-    /// The same with rows that the client will fetch.
+    /// The same with rows that the client will fetch. No EOF ends its columns: what says that it is
+    /// open comes in its place.
     pub(crate) fn into_cursor(self, rows: Rc<RefCell<CursorRows>>) -> Self {
-        Self { cursor: Some(rows), ..self }
+        let form = HeadForm { has_eof: false, ..self.form };
+        Self { cursor: Some(rows), form, ..self }
     }
 
     /// Whether something has been written: the statement cannot be run again.
@@ -207,27 +219,25 @@ impl ResultWriter {
     pub(crate) fn columns(&mut self, columns: &[ResultColumn]) {
         self.started = true;
         self.types = Some(columns.iter().map(|column| column.sql_type.clone()).collect());
-        let eof = self.ends_columns();
         if let Some(rows) = &self.cursor {
             let head = &mut rows.borrow_mut().head;
-            return write_head(&mut Channel::new(0), head, columns, self.collation, eof);
+            return write_head(&mut Channel::new(0), head, columns, self.form);
         }
         let mut channel = self.channel.borrow_mut();
-        self.link.with_output(|out| write_head(&mut channel, out, columns, self.collation, eof));
+        self.link.with_output(|out| write_head(&mut channel, out, columns, self.form));
     }
 
     /// The same for columns that are kept: their packets are made once.
     pub(crate) fn kept_columns(&mut self, kept: &KeptColumns) {
         self.started = true;
         self.types = Some(kept.types.clone());
-        let eof = self.ends_columns();
         let mut packets = kept.packets.borrow_mut();
-        if packets.of != Some((self.collation, eof)) {
-            packets.of = Some((self.collation, eof));
+        if packets.of != Some(self.form) {
+            packets.of = Some(self.form);
             packets.bytes.clear();
             // Numbers are given when they are sent.
             let mut channel = Channel::new(0);
-            write_head(&mut channel, &mut packets.bytes, &kept.columns, self.collation, eof);
+            write_head(&mut channel, &mut packets.bytes, &kept.columns, self.form);
         }
         if let Some(rows) = &self.cursor {
             return rows.borrow_mut().head.clone_from(&packets.bytes);
@@ -236,25 +246,22 @@ impl ResultWriter {
         self.link.with_output(|out| channel.write_again(out, &packets.bytes));
     }
 
-    /// Whether the client waits for an EOF between columns and rows. A cursor has none: what says
-    /// that it is open comes in its place.
-    fn ends_columns(&self) -> bool {
-        !self.has(capability::DEPRECATE_EOF) && self.cursor.is_none()
-    }
-
     /// Writes a row; as many values as columns.
     pub(crate) fn row(&mut self, row: &[Datum]) {
         if !self.converts() {
             return self.row_of(|at| Given::Datum(Cow::Borrowed(&row[at])));
         }
         let types = self.types.as_deref().unwrap_or_default();
-        let row = in_charset(row, types, self.collation.charset());
+        let row = in_charset(row, types, self.form.collation.charset());
         self.row_of(|at| Given::Datum(Cow::Borrowed(&row[at])));
     }
 
     /// Whether texts go out in another character set than the one they are kept in.
     pub(crate) fn converts(&self) -> bool {
-        !matches!(self.collation.charset(), Charset::Utf8mb4 | Charset::Utf8mb3 | Charset::Binary)
+        !matches!(
+            self.form.collation.charset(),
+            Charset::Utf8mb4 | Charset::Utf8mb3 | Charset::Binary
+        )
     }
 
     /// Makes room for rows that take about so many bytes, so that the output does not grow by and
@@ -342,17 +349,13 @@ fn in_charset(row: &[Datum], types: &[SqlType], charset: Charset) -> Vec<Datum> 
     row.iter().zip(types).map(convert).collect()
 }
 
-/// Writes what comes before the rows: the number of columns, the columns, with `eof` their end.
-fn write_head(
-    channel: &mut Channel,
-    out: &mut Vec<u8>,
-    columns: &[ResultColumn],
-    results: CollationId,
-    eof: bool,
-) {
-    channel.write(out, |out| answer::lenenc(out, columns.len() as u64));
-    write_definitions(channel, out, columns, results);
-    if eof {
+/// Writes what comes before the rows: the number of columns, the columns, perhaps their end.
+fn write_head(channel: &mut Channel, out: &mut Vec<u8>, columns: &[ResultColumn], form: HeadForm) {
+    channel.write(out, |out| answer::column_count(out, columns.len(), form.described));
+    if form.described != Some(false) {
+        write_definitions(channel, out, columns, form.collation);
+    }
+    if form.has_eof {
         channel.write(out, |out| answer::eof(out, 0, 0));
     }
 }

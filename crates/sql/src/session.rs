@@ -131,6 +131,10 @@ pub(crate) struct Session {
     pub(crate) prepared: BTreeMap<String, Prepared>,
     /// What encrypts the connection, if it is encrypted.
     pub tls: Option<Rc<Encryption>>,
+    /// The connection is compressed.
+    pub is_compressed: bool,
+    /// The client can do without descriptions of columns.
+    pub knows_no_metadata: bool,
     /// Attributes the client gave of itself.
     pub attributes: Arc<[(String, String)]>,
     /// What the session has done, for SHOW SESSION STATUS.

@@ -13,6 +13,7 @@
 //! that are found when they are asked for (`computed`), hints (`hint`), which values are refused
 //! because nothing does what they promise (`promise`).
 
+pub(crate) mod compression;
 pub(crate) mod computed;
 pub(crate) mod hint;
 pub(crate) mod promise;
@@ -113,6 +114,8 @@ pub(crate) struct SessionVariables {
     pub net_read_timeout: u64,
     /// `net_write_timeout`, in seconds.
     pub net_write_timeout: u64,
+    /// `resultset_metadata`: results come with descriptions of their columns.
+    pub describes_results: bool,
     /// `session_track_schema`.
     pub session_track_schema: bool,
     /// `session_track_state_change`.
@@ -213,6 +216,7 @@ impl SessionVariables {
             explain_format: ExplainFormat::Traditional,
             net_read_timeout: 0,
             net_write_timeout: 0,
+            describes_results: true,
             session_track_schema: true,
             session_track_state_change: false,
             sql_auto_is_null: false,
@@ -431,6 +435,7 @@ impl SessionVariables {
                     _ => ExplainFormat::Traditional,
                 };
             }
+            "resultset_metadata" => self.describes_results = value == "FULL",
             "session_track_schema" => self.session_track_schema = on,
             "session_track_state_change" => self.session_track_state_change = on,
             "session_track_system_variables" => value.clone_into(&mut self.tracked),

@@ -5,7 +5,7 @@
 //!
 //! # Owns
 //! Entries (key bytes, row id), ordered by key and then row id, each at most once. Keys are up to
-//! 3072 bytes; those over 180 bytes lie outside the nodes.
+//! [`KEY_SIZE_MAX`] bytes; those over 180 bytes lie outside the nodes.
 //! # Guarantees
 //! An operation touches one path from root to leaf, splits or merges at most one node per level,
 //! and allocates at most a chunk of nodes: no pauses. A node under 40 % full is merged with a
@@ -14,6 +14,7 @@
 //! What keys mean (`model::key`), visibility of rows, locks.
 
 use model::RowId;
+use model::schema::KEY_SIZE_MAX;
 
 use crate::arena::Arena;
 
@@ -44,8 +45,6 @@ pub struct OrderedIndex {
     layout: Layout,
 }
 
-/// Longest key, in bytes.
-pub const KEY_SIZE_MAX: usize = 3072;
 /// A node that uses fewer bytes looks for a neighbour to merge with.
 const UNDERFULL: usize = USABLE * 2 / 5;
 /// Most bytes that a merged node uses.

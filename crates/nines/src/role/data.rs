@@ -25,6 +25,7 @@ use crate::http::Endpoint;
 use crate::layout::Layout;
 use crate::machine::{self, Cpus};
 use crate::process::{Happening, watch_signals};
+use crate::root_password::Announcement;
 
 /// The options of `nines data`.
 #[derive(Clone, Debug)]
@@ -109,7 +110,8 @@ pub(crate) fn run(options: &DataOptions) -> Result<(), String> {
         engine.unwrap_or_else(|| "in memory only".into())
     );
     let log: &dyn Fn(&str) = &*log;
-    after(live(cluster, &happenings, &Life { ready, leaves: true, on_disk, log })?)
+    let life = Life { ready, announcement: Announcement::at_once(), leaves: true, on_disk, log };
+    after(live(cluster, &happenings, &life)?)
 }
 
 /// For how many checks a worker may compute in a single turn: others wait for its rows.

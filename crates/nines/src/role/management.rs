@@ -44,6 +44,7 @@ use crate::encryption::{KeyOptions, NodeKeys};
 use crate::http::Endpoint;
 use crate::machine;
 use crate::process::{Happening, watch_signals};
+use crate::root_password::Announcement;
 use cluster_log::{ClusterLog, Input, LogSetup};
 use registry::{Applicant, Registry, Shared};
 
@@ -182,7 +183,9 @@ pub(crate) fn run(options: &ManagementOptions) -> Result<(), String> {
     desk.clone().keep_registry()?;
     let ready = ready_line(&config, own);
     let keep = |what: &str| log.tell(Input::Note(what.to_string()));
-    after(live(cluster, &happenings, &Life { ready, leaves: true, on_disk, log: &keep })?)
+    let announcement = Announcement::at_once();
+    let life = Life { ready, announcement, leaves: true, on_disk, log: &keep };
+    after(live(cluster, &happenings, &life)?)
 }
 
 /// Begins the cluster log, which is a file in a directory if there is one.

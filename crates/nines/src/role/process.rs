@@ -12,6 +12,7 @@ use runtime::{Cluster, Event, Hung, Report, Watching};
 
 use crate::process::{Happening, crashed, failed};
 use crate::progress::StartProgress;
+use crate::root_password::Announcement;
 use crate::{complain, tell};
 
 /// What a process does after its node has ended.
@@ -27,6 +28,8 @@ pub(super) enum After {
 pub(super) struct Life<'a> {
     /// Printed when the node serves.
     pub(super) ready: String,
+    /// When that is.
+    pub(super) announcement: Announcement,
     /// A node with rows leaves in good order, so that nobody waits for it.
     pub(super) leaves: bool,
     /// It has a disk to read back first.
@@ -129,7 +132,7 @@ fn heed(
     match event {
         Event::Ready => {
             *ready = true;
-            tell(&life.ready);
+            life.announcement.serve(&life.ready, tell);
         }
         Event::Link(event) => (life.log)(&event.to_string()),
         Event::Halted { why: Halt::Left, .. } => {

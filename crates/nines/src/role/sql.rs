@@ -74,7 +74,7 @@ pub(crate) fn run(options: &SqlOptions) -> Result<(), String> {
         let log = log.clone();
         keep_good(credentials, connect_to, move |line| log(line), besides.transpose()?)?;
     }
-    let admission = place.admission(node, log.clone())?;
+    let (admission, announcement) = place.admission(node, log.clone())?;
     let (connect, verify) = (place.how_to_connect(&options.place.bind), place.how_to_verify());
     let address = ServerAddress { encrypted: config.is_encrypted(), ..place.server_address() };
     let application = application::sql_node(
@@ -105,7 +105,7 @@ pub(crate) fn run(options: &SqlOptions) -> Result<(), String> {
     log(&format!("threads: {}; {}", layout.line, cluster.spinning()));
     log(&verify);
     serves_http.iter().for_each(|line| log(line));
-    let life = Life { ready, leaves: false, on_disk: false, log: &*log };
+    let life = Life { ready, announcement, leaves: false, on_disk: false, log: &*log };
     after(live(cluster, &happenings, &life)?)
 }
 

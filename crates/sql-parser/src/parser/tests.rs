@@ -337,6 +337,11 @@ fn statements_follow_each_other() {
     assert_eq!((first.parameter_count, first.end, first.next), (1, 8, Some(12)));
     let second = parse_at(sql, 12, SqlMode::default()).unwrap();
     assert_eq!((second.parameter_count, second.next), (2, None));
+    assert_eq!((first.remark, second.remark), (None, Some(42)));
+    for plain in ["SELECT 1", "SELECT 1 -- end", "SELECT 1; ; ", "SELECT 1;"] {
+        let alone = parse_at(plain.as_bytes(), 0, SqlMode::default()).unwrap();
+        assert_eq!((alone.next, alone.remark), (None, None), "{plain}");
+    }
     assert_eq!(&sql[second.end..=second.end], b";");
 }
 

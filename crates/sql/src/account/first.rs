@@ -59,6 +59,9 @@ pub trait PasswordFile: fmt::Debug + Send + Sync {
 
     /// Tells the administrator what is in the way.
     fn complain(&self, why: &str);
+
+    /// Nothing is left to be done: whoever waited for the password goes on.
+    fn settle(&self);
 }
 
 /// When `root` is given a password by the cluster.
@@ -80,7 +83,7 @@ pub(crate) async fn secure(kernel: Kernel, shared: Rc<Shared>, own: OwnPassword,
     let mut has_complained = false;
     loop {
         match task.attempt().await {
-            Ok(true) => return,
+            Ok(true) => return task.own.file.settle(),
             Ok(false) => {}
             Err(why) => {
                 if !has_complained {

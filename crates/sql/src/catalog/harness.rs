@@ -33,7 +33,7 @@ use crate::connection::Greeting;
 use crate::kernel::{Ask, Exchange, Kernel, Ticket};
 use crate::link::Link;
 use crate::node::{ServerAddress, SqlOptions};
-use crate::result::{Encoding, Outcome, ResultWriter};
+use crate::result::{Encoding, HeadForm, Outcome, ResultWriter};
 use crate::session::{Session, Shared};
 
 /// A session and its kernel.
@@ -177,8 +177,9 @@ impl Harness {
         let Self { session, world } = self;
         let link = Link::new(Rc::default());
         let channel = Rc::new(RefCell::new(mysql_wire::Channel::new(1 << 20)));
-        let (collation, pauses) = (CollationId::DEFAULT, session.pauses.clone());
-        let mut out = ResultWriter::new(link, channel, 0, Encoding::Text, collation, pauses);
+        let pauses = session.pauses.clone();
+        let form = HeadForm { collation: CollationId::DEFAULT, has_eof: true, described: None };
+        let mut out = ResultWriter::new(link, channel, 0, Encoding::Text, form, pauses);
         let text = sql.as_bytes();
         world.run(async { crate::dispatch::run_text(session, text, 0, &mut out).await.0 })
     }

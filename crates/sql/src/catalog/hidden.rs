@@ -23,7 +23,6 @@ use std::sync::Arc;
 
 use collation::CollationId;
 use model::ColumnId;
-use model::schema::KEY_SIZE_MAX;
 use sql_expression::{
     Binder, Clause, Coercibility, EvalContext, Expression, Node, Scope, ScopeColumn, ScopeTable,
     SessionFacts, SqlError,
@@ -54,6 +53,9 @@ const SORT_KEY_MAX: u32 = 255;
 /// As many where a key has more parts than [`PARTS_FEW`].
 const SORT_KEY_MAX_OF_MANY: u32 = 90;
 const PARTS_FEW: usize = 4;
+/// Longest encoded key, in bytes, whose columns are held whole although they are declared as
+/// prefixes: a longer one takes much memory for little.
+const WHOLE_MAX: usize = 3_072;
 /// Longest text of an expression that is a name, in bytes; the kernel takes some more.
 const NAME_SIZE_MAX: usize = 400;
 /// Every hidden name begins with this, and ends with a space, as no name of a user's column does.
@@ -169,7 +171,7 @@ fn check_expression(
 /// Gives keys over prefixes what they hold, and adds the columns for it.
 pub(crate) fn hold_prefixes(columns: &mut Vec<ColumnDefinition>, keys: &mut [KeyDefinition]) {
     for key in keys.iter_mut().filter(|key| key.has_prefix()) {
-        let is_whole = key::kernel_size(columns, &key.columns) <= KEY_SIZE_MAX;
+        let is_whole = key::kernel_size(columns, &key.columns) <= WHOLE_MAX;
         let (nullable, count) = (key.kind != KeyKind::Primary, key.columns.len());
         for part in &mut key.columns {
             let Some(length) = part.prefix_length else { continue };

@@ -117,8 +117,7 @@ pub(crate) fn create(full_name: &str, name: &str, table: &Complete) -> SchemaCha
         position(at.expect("a complete definition partitions by its columns"))
     };
     let distribution_key: Vec<u16> = partitioning.columns.iter().map(place).collect();
-    let distributed = if distribution_key.is_empty() { &primary_key } else { &distribution_key };
-    let large = large::define(&table.columns, &mut columns, distributed);
+    let large = large::define(&table.columns, &mut columns);
     let (mut ordered_indexes, mut unique_indexes) = (Vec::new(), Vec::new());
     for form in table.keys.iter().flat_map(indexes_of) {
         let columns = form.columns.iter().map(|at| position(*at)).collect();

@@ -19,6 +19,8 @@ use super::{
 
 /// Most columns of a key.
 const PARTS_MAX: usize = 16;
+/// Longest key, in bytes of its columns as they are declared.
+const DECLARED_SIZE_MAX: usize = 3_072;
 /// The name of primary keys, and of no other.
 pub(crate) const PRIMARY: &str = "PRIMARY";
 /// The name of keys over expressions that were given none.
@@ -306,9 +308,9 @@ fn prefix(column: &ColumnDefinition, length: Option<u32>) -> Result<Option<u32>,
 /// Refuses keys that are too long: by MySQL's count of what is indexed, and where the kernel must
 /// index it, by the kernel's.
 fn check_size(columns: &[ColumnDefinition], parts: &[KeyPart]) -> Result<(), SqlError> {
-    let too_long = || Err(error::key_too_long(KEY_SIZE_MAX));
+    let too_long = || Err(error::key_too_long(DECLARED_SIZE_MAX));
     let declared: usize = parts.iter().map(|part| declared_size(columns, part)).sum();
-    if declared > KEY_SIZE_MAX {
+    if declared > DECLARED_SIZE_MAX {
         return too_long();
     }
     // What is held of prefixes is looked at when that is known.
@@ -341,7 +343,7 @@ pub(crate) fn check_held(
             || kernel_size(columns, &key.columns) > KEY_SIZE_MAX
     };
     match keys.iter().filter(|key| key.has_prefix()).find(too_long) {
-        Some(_) => Err(error::key_too_long(KEY_SIZE_MAX)),
+        Some(_) => Err(error::key_too_long(DECLARED_SIZE_MAX)),
         None => Ok(()),
     }
 }

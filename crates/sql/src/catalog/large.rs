@@ -7,7 +7,7 @@
 //! # Not here
 //! References and parts (`crate::large`).
 
-use model::schema::{KEY_SIZE_MAX, ROW_SIZE_MAX};
+use model::schema::ROW_SIZE_MAX;
 use model::{
     ClusterState, Column, ColumnId, ColumnType, LargeForm, RowLayout, SchemaChange, Table, Value,
 };
@@ -35,22 +35,17 @@ pub(crate) fn is_large(sql_type: &SqlType) -> bool {
 }
 
 /// Makes the large ones among the columns of a new table so, and adds the one of the references.
-/// None if there is none, or parts could have no key: the key by which rows are distributed is
-/// nearly as long as keys may be.
+/// None if there is none.
 pub(crate) fn define(
     definitions: &[ColumnDefinition],
     columns: &mut Vec<Column>,
-    distribution_key: &[u16],
 ) -> Option<Box<LargeForm>> {
     let positions: Vec<u16> = (0..)
         .zip(definitions)
         .filter(|(_, definition)| is_large(&definition.sql_type))
         .map(|(position, _)| position)
         .collect();
-    let of_key = |position: &u16| columns.get(usize::from(*position));
-    let key: usize =
-        distribution_key.iter().filter_map(of_key).map(|c| c.column_type.key_size_max()).sum();
-    if positions.is_empty() || key + 8 + 4 > KEY_SIZE_MAX {
+    if positions.is_empty() {
         return None;
     }
     let references = columns.len();
@@ -90,10 +85,6 @@ pub(crate) fn extend(
             large.references
         }
         None => {
-            let of_key = |c: &ColumnId| table.columns[usize::from(c.0)].column_type.key_size_max();
-            if table.distribution_key.iter().map(of_key).sum::<usize>() + 8 + 4 > KEY_SIZE_MAX {
-                return None;
-            }
             columns.push(references_column(added.len().max(REFERENCES_MIN)));
             ColumnId((before + columns.len() - 1) as u16)
         }

@@ -12,9 +12,9 @@ mod proof;
 
 use actor::{Encryption, Transport};
 use collation::CollationId;
-use mysql_wire::Response;
 use mysql_wire::auth::{Account, CACHING_SHA2, NATIVE, Plugin, Protection, native};
 use mysql_wire::constants::{capability, status};
+use mysql_wire::{FrameNumber, Response};
 use sql_expression::SqlError;
 use stdx::{Duration, Instant};
 
@@ -25,6 +25,7 @@ use crate::directory::{Process, SLEEP};
 use crate::link::InputEnd;
 use crate::result::Outcome;
 use crate::session::Session;
+use crate::variables::compression::{Algorithm, Algorithms};
 use crate::variables::{self, VERSION};
 
 use proof::{Proof, Proven};
@@ -85,11 +86,13 @@ pub(super) async fn log_in(connection: &mut Connection, greeting: &Greeting) -> 
     if !connection.session.expects_client(&from).await {
         return Err(End::Error(SqlError::of::<1130>(&[&from.name()])));
     }
+    let algorithms = Algorithms::of(&connection.session);
     let hello = mysql_wire::Greeting {
         version: VERSION,
         connection: greeting.number,
         nonce: greeting.nonce,
         tls: greeting.peer.tls_offered,
+        compression: algorithms.contains(Algorithm::Zlib),
         collation: CollationId::DEFAULT.0 as u8,
         status: status::AUTOCOMMIT,
         plugin: first_plugin(&connection.session),
@@ -111,8 +114,33 @@ pub(super) async fn log_in(connection: &mut Connection, greeting: &Greeting) -> 
     }
     connection.wire.capabilities = response.capabilities & hello.capabilities();
     connection.session.count_matched = connection.wire.has(capability::FOUND_ROWS);
+    connection.session.knows_no_metadata =
+        connection.wire.has(capability::OPTIONAL_RESULTSET_METADATA);
     connection.session.interactive = connection.wire.has(capability::INTERACTIVE);
-    authenticate(connection, response, greeting, patience).await
+    if !algorithms.contains(connection.algorithm()) {
+        let text = "Connection cannot be established: this server talks to compressed connections \
+                    alone (protocol_compression_algorithms); use --compression-algorithms=zlib";
+        return Err(bad_handshake(text));
+    }
+    authenticate(connection, response, greeting, patience).await?;
+    if connection.wire.has(capability::COMPRESS) {
+        connection.begin_compression();
+    }
+    Ok(())
+}
+
+impl Connection {
+    fn algorithm(&self) -> Algorithm {
+        if self.wire.has(capability::COMPRESS) { Algorithm::Zlib } else { Algorithm::Uncompressed }
+    }
+
+    /// What comes after the answer to the login is compressed.
+    fn begin_compression(&mut self) {
+        let number = FrameNumber::default();
+        self.wire.channel.borrow_mut().begin_compression(number.clone());
+        self.wire.link.compress(number, self.session.pauses.clone());
+        self.session.is_compressed = true;
+    }
 }
 
 /// The plugin whose proof a client may send with its first packet: the first of

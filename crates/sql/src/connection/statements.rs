@@ -13,7 +13,7 @@ use super::{Connection, End};
 use crate::dispatch;
 use crate::memory::{Account, Held};
 use crate::prepared::Prepared;
-use crate::result::{Encoding, ResultColumn, ResultWriter, write_definitions};
+use crate::result::{Encoding, HeadForm, ResultColumn, ResultWriter, write_definitions};
 
 /// The statements a client has prepared, by number.
 #[derive(Debug, Default)]
@@ -101,15 +101,26 @@ pub(super) fn unknown(number: u32, function: &str) -> SqlError {
 impl Connection {
     pub(super) fn writer(&self, encoding: Encoding) -> ResultWriter {
         let collation = self.session.variables.results_collation();
+        let form = HeadForm {
+            collation,
+            has_eof: !self.wire.has(capability::DEPRECATE_EOF),
+            described: self.described(),
+        };
         let wire = &self.wire;
         ResultWriter::new(
             wire.link.clone(),
             wire.channel.clone(),
             wire.capabilities,
             encoding,
-            collation,
+            form,
             self.session.pauses.clone(),
         )
+    }
+
+    /// Whether results come with descriptions of their columns.
+    fn described(&self) -> answer::Described {
+        let may_ask = self.wire.has(capability::OPTIONAL_RESULTSET_METADATA);
+        may_ask.then_some(self.session.variables.describes_results)
     }
 
     /// COM_QUERY: one statement after the other, until the first error.
@@ -174,9 +185,15 @@ impl Connection {
         let status = self.status(false);
         let warnings = self.warnings();
         let (wire, results) = (&self.wire, self.session.variables.results_collation());
-        wire.write(|out| {
-            answer::prepared(out, number, column_count, parameter_count, warnings);
-        });
+        let described = self.described();
+        let head = answer::PreparedHead {
+            statement: number,
+            columns: column_count,
+            parameters: parameter_count,
+            warnings,
+            described,
+        };
+        wire.write(|out| answer::prepared(out, &head));
         let parameter = ResultColumn::new("?", SqlType::binary(0));
         let parameters = vec![parameter; count];
         for definitions in [&parameters, &columns] {
@@ -185,7 +202,9 @@ impl Connection {
             }
             let mut channel = wire.channel.borrow_mut();
             wire.link.with_output(|out| {
-                write_definitions(&mut channel, out, definitions, results);
+                if described != Some(false) {
+                    write_definitions(&mut channel, out, definitions, results);
+                }
                 if !wire.has(capability::DEPRECATE_EOF) {
                     channel.write(out, |out| answer::eof(out, warnings, status));
                 }

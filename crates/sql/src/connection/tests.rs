@@ -3,6 +3,7 @@
 mod accounts;
 mod audit;
 mod commands;
+mod compressed;
 mod cursors;
 mod memory;
 

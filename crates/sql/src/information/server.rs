@@ -266,10 +266,10 @@ pub(crate) fn status(session: &Session, global: bool) -> Vec<(String, String)> {
         add(name, "0".to_owned());
     }
     add("Last_query_cost", "0.000000".to_owned());
-    add("Compression", "OFF".to_owned());
     drop(registry);
     let encryption = crate::administration::encryption::status(session, global);
-    let told = encryption.into_iter().chain(crate::audit::status(session));
+    let compression = crate::variables::compression::status(session);
+    let told = encryption.into_iter().chain(crate::audit::status(session)).chain(compression);
     list.extend(told.map(|(name, value)| (name.to_owned(), value)));
     list.sort_unstable();
     list

@@ -11,6 +11,7 @@
 
 use sql_expression::BlockEncryption;
 
+use super::compression;
 use crate::audit::CLASSES;
 
 /// A system variable.
@@ -410,7 +411,8 @@ variables! {
     print_identified_with_as_hex, BOTH, DYNAMIC, Switch, "OFF";
     profiling, BOTH, DYNAMIC, Switch, "OFF";
     profiling_history_size, BOTH, DYNAMIC, Integer(0, 100), "15";
-    protocol_compression_algorithms, GLOBAL, DYNAMIC, Text, "zlib,zstd,uncompressed";
+    protocol_compression_algorithms, GLOBAL, DYNAMIC,
+        Flags(&compression::ALGORITHMS), "zlib,uncompressed";
     protocol_version, GLOBAL, FIXED, Integer(0, 4_294_967_295), "10";
     proxy_user, SESSION, FIXED, NullableText;
     pseudo_replica_mode, SESSION, DYNAMIC, Switch, "OFF";

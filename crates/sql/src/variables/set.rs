@@ -205,6 +205,10 @@ fn assignment(
             check_no_transaction(session)?;
             Ok(Assignment::NextReadOnly(text.as_deref() == Some("ON")))
         }
+        "resultset_metadata" if text.as_deref() == Some("NONE") && !session.knows_no_metadata => {
+            let message = "The client doesn't support optional metadata";
+            Err(SqlError::new(3640, "HY000", message))
+        }
         "nines_durability" if text.as_deref() == Some("disk") && !session.kernel.has_disk() => {
             let message = "Variable 'nines_durability' can't be set to the value of 'disk': \
                            the cluster keeps nothing on disk; start it with a data directory";

@@ -13,6 +13,7 @@ use sql_expression::{SqlError, SqlMode};
 use sqltype::Datum;
 use sqltype::zone::TimeZone;
 
+use super::compression;
 use super::registry::{Kind, Variable};
 use crate::catalog::error;
 use crate::session::Isolation;
@@ -174,6 +175,9 @@ fn flags(name: &str, value: &Datum, words: &[&str]) -> Result<String, SqlError> 
             bits
         }
     };
+    if bits == 0 && name == compression::NAME {
+        return Err(wrong_value(name, ""));
+    }
     let chosen = words.iter().enumerate().filter(|(at, _)| bits >> at & 1 == 1);
     Ok(chosen.map(|(_, word)| *word).collect::<Vec<&str>>().join(","))
 }

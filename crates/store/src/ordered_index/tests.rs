@@ -35,7 +35,7 @@ fn draw(prng: &mut Prng, keys: Keys) -> Vec<u8> {
             [begin, letters(prng, 100)].concat()
         }
         Keys::Huge => {
-            let begin = vec![b'y'; [0, 100, 179, 180, 181, 2_900][prng.index(6)]];
+            let begin = vec![b'y'; [0, 100, 179, 180, 181, 2_900, 9_800][prng.index(7)]];
             [begin, letters(prng, 172)].concat()
         }
     }

@@ -15,6 +15,8 @@ struct Files {
     /// What failed, and how often it is to fail.
     complaints: Mutex<Vec<String>>,
     failures: Mutex<usize>,
+    /// What was published when nothing was left to be done.
+    settled: Mutex<Option<Option<String>>>,
 }
 
 impl Files {
@@ -54,6 +56,10 @@ impl PasswordFile for Files {
     fn complain(&self, why: &str) {
         self.complaints.lock().unwrap().push(why.to_owned());
     }
+
+    fn settle(&self) {
+        *self.settled.lock().unwrap() = Some(self.published());
+    }
 }
 
 fn secured(harness: &mut Harness, files: &Arc<Files>, renews: bool, seed: fn() -> Option<u64>) {
@@ -77,6 +83,7 @@ fn a_cluster_makes_one_password_whoever_is_first() {
     assert!(is_root(&one, None));
     secured(&mut one, &first, false, || Some(1));
     let made = first.published().expect("it is shown");
+    assert_eq!(first.settled.lock().unwrap().take(), Some(Some(made.clone())));
     assert!(made.len() == 24 && is_root(&one, Some(&made)) && !is_root(&one, None));
     one.said("CREATE USER u");
     // The other one asks when the first change has been made and it has not heard of that.

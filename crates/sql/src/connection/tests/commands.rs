@@ -30,6 +30,63 @@ fn comments_are_a_statement_and_semicolons_are_none() {
 }
 
 #[test]
+fn a_comment_behind_the_last_semicolon_is_a_statement_of_several() {
+    let mut client = logged_in(&world());
+    // Whether more follows is the 8 of the status behind the two counts.
+    let more = |answer: &[Vec<u8>]| answer.iter().map(|ok| ok[3] & 8).collect::<Vec<u8>>();
+    for text in ["DO 1; -- end", "DO 1; /* end */ ;", "DO 1;", "DO 1; DO 2;"] {
+        let answer = client.answer(format!("\x03{text}").as_bytes());
+        let refused = text == "DO 1; DO 2;";
+        assert_eq!((answer.len(), answer[0][0] == 0xFF), (1, refused), "{text}: {answer:?}");
+    }
+    // COM_SET_OPTION: the client sends several statements.
+    assert_eq!(client.answer(b"\x1B\0\0").len(), 1);
+    for (text, expected) in [
+        ("DO 1; -- end", &[8, 0][..]),
+        ("DO 1; /* end */ ;", &[8, 0]),
+        ("DO 1; DO 2; # end", &[8, 8, 0]),
+        ("DO 1; ; ", &[0]),
+        ("DO 1; DO 2;", &[8, 0]),
+    ] {
+        for _ in 0..2 {
+            let answer = client.answer(format!("\x03{text}").as_bytes());
+            assert_eq!(more(&answer), expected, "{text}: {answer:?}");
+        }
+    }
+}
+
+#[test]
+fn columns_are_described_unless_the_client_does_without() {
+    let world = world();
+    let mut client = Client::connect(&world, 1, UNIX);
+    client.packet();
+    let mut login = response(UTF8, b"root", b"", b"");
+    let more = capability::OPTIONAL_RESULTSET_METADATA | capability::DEPRECATE_EOF;
+    login[..4].copy_from_slice(&(CAPABILITIES | more).to_le_bytes());
+    client.send(&login);
+    assert_eq!(client.packet()[0], 0);
+    let answer = client.answer(b"\x03SELECT 7");
+    assert_eq!((answer.len(), &answer[0][..]), (4, &[1, 1][..]));
+    for _ in 0..2 {
+        let prepared = client.answer(b"\x16SELECT ?, 8");
+        let head = &prepared[0];
+        assert_eq!((prepared.len(), head.len(), head[12]), (4, 13, 1), "{prepared:?}");
+    }
+    assert_eq!(client.answer(b"\x03SET resultset_metadata = NONE")[0][0], 0);
+    for _ in 0..2 {
+        let answer = client.answer(b"\x03SELECT 7");
+        assert_eq!((&answer[0][..], &answer[1][..], answer.len()), (&[0, 1][..], &b"\x017"[..], 3));
+    }
+    let prepared = client.answer(b"\x16SELECT ?, 8");
+    assert_eq!((prepared.len(), prepared[0][12]), (1, 0), "{prepared:?}");
+    // Others cannot ask for it, and are told nothing of it.
+    let mut other = logged_in(&world);
+    assert!(other.query("SET resultset_metadata = NONE").contains("doesn't support optional"));
+    let answer = other.answer(b"\x03SELECT 7");
+    assert_eq!((&answer[0][..], answer.len()), (&[1][..], 5));
+}
+
+#[test]
 fn a_session_counts_apart_from_the_server() {
     let world = world();
     let (mut one, mut other) = (logged_in(&world), Client::connect(&world, 2, UNIX));
