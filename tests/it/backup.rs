@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use tests::cluster::{Layout, Processes, SMALL, SQL};
-use tests::{Server, Session, all, binary, number, run, temporary_directory, text_of};
+use tests::{Server, Session, all, binary, number, run, temporary_directory};
 
 /// A directory of backups that goes with its test.
 struct Place(PathBuf);
@@ -169,12 +169,16 @@ fn a_table_comes_back_alone_if_its_parents_are_there() {
     said(&mut session, "INSERT INTO other.parent SELECT * FROM shop.parent WHERE id >= 200");
     said(&mut session, &child);
     assert_eq!(sum(&mut session, "other.child", CHILD), sum(&mut session, "shop.child", CHILD));
-    // Names that cannot be meant.
+    // Parents follow their new names; other names that are made up too.
     let swapped =
         format!("RESTORE TABLE shop.parent AS shop.kin, shop.child AS shop.kid FROM '{saved}'");
+    said(&mut session, "ALTER TABLE child DROP FOREIGN KEY fk");
     said(&mut session, &swapped);
+    assert!(refused(&mut session, "DELETE FROM kin WHERE id = 9").contains("foreign key"));
+    said(&mut session, "DROP TABLE kid");
+    // Names that cannot be meant.
     let (twice, missing) = (
-        format!("RESTORE TABLE shop.child AS d, shop.parent AS d FROM '{saved}'"),
+        format!("RESTORE TABLE shop.parent AS d, shop.parent AS d FROM '{saved}'"),
         format!("RESTORE TABLE shop.plain AS p FROM '{saved}'"),
     );
     assert!(refused(&mut session, &twice).contains("already exists"));
@@ -219,7 +223,8 @@ fn what_is_damaged_is_refused_and_changes_nothing() {
     for bytes in [&damaged[..], &whole[..middle]] {
         fs::write(&file, bytes).unwrap();
         let output = verify();
-        assert!(!output.status.success() && text_of(&output, "nines").contains("000002.rows"));
+        let why = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && why.contains("000002.rows"), "{why}");
         let why = refused(&mut session, &format!("RESTORE DATABASE shop AS s2 FROM '{saved}'"));
         assert!(why.contains("000002.rows"), "{why}");
     }
@@ -285,7 +290,7 @@ fn make_bank(session: &mut Session) {
             "INSERT INTO account WITH RECURSIVE n AS (SELECT 1 i UNION ALL SELECT i + 1 FROM n \
              WHERE i < 400) SELECT i, 100 FROM n",
             "INSERT INTO filler (text) WITH RECURSIVE n AS (SELECT 1 i UNION ALL SELECT i + 1 \
-             FROM n WHERE i < 30000) SELECT REPEAT('x', 150) FROM n",
+             FROM n WHERE i < 10000) SELECT REPEAT('x', 150) FROM n",
         ],
     );
 }
@@ -323,7 +328,7 @@ fn backups_show_one_moment_while_nodes_die() {
     let mut session = cluster.session(SQL).unwrap();
     make_bank(&mut session);
     let mut made = BTreeMap::new();
-    for round in 0..6u64 {
+    for round in 0..4u64 {
         let saved = place.at(&round.to_string());
         let stop = AtomicBool::new(false);
         let result = thread::scope(|scope| {
@@ -353,7 +358,7 @@ fn backups_show_one_moment_while_nodes_die() {
             cluster.wait_until_complete(SQL);
         }
     }
-    assert!(made.len() >= 4, "{made:?}");
+    assert!(made.len() >= 2, "{made:?}");
     for (round, saved) in &made {
         said(&mut session, &format!("RESTORE DATABASE bank AS b{round} FROM '{saved}'"));
         check_bank(&mut session, &format!("b{round}"));
@@ -374,7 +379,7 @@ fn check_bank(session: &mut Session, database: &str) {
     let of = |what: &str| format!("SELECT {what} FROM {database}");
     assert_eq!(number(session, &(of("SUM(balance)") + ".account")), 100 * ACCOUNTS, "{database}");
     assert_eq!(number(session, &(of("COUNT(*)") + ".account")), ACCOUNTS);
-    assert_eq!(number(session, &(of("COUNT(*)") + ".filler")), 30_000);
+    assert_eq!(number(session, &(of("COUNT(*)") + ".filler")), 10_000);
 }
 
 /// The SQL node dies in the middle of a restore: nobody sees anything of it, and the next restore

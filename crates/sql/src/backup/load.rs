@@ -26,7 +26,7 @@ use super::rows::Rows;
 use super::{is_temporary, now};
 use crate::catalog::draft::Complete;
 use crate::catalog::names::{RESTORE_PREFIX, TableName, restored_by};
-use crate::catalog::{TableDefinition, error};
+use crate::catalog::{ForeignKeyDefinition, TableDefinition, error};
 use crate::claim::Claims;
 use crate::ddl::restore;
 use crate::execute::reference::batch::Batch;
@@ -122,6 +122,8 @@ struct Target {
     saved: usize,
     name: TableName,
     definition: Complete,
+    /// The foreign keys whose parents are in the same backup, and restored with it.
+    known: Vec<String>,
 }
 
 /// What is restored, and under which names.
@@ -151,7 +153,7 @@ impl Work<'_> {
             }
         }
         for target in &plan.tables {
-            self.table(session, &plan, target).await?;
+            self.table(session, target).await?;
             self.job.tell(|job| job.tables.0 += 1)?;
         }
         for (at, name) in &plan.views {
@@ -220,7 +222,8 @@ impl Work<'_> {
                 }
             }
         }
-        self.check_parents(session, &plan)?;
+        self.find_parents(&mut plan);
+        check_parents(session, &plan)?;
         Ok(plan)
     }
 
@@ -283,62 +286,41 @@ impl Work<'_> {
 
     fn target(&self, session: &Session, at: usize, name: TableName) -> Result<Target, SqlError> {
         check_free(session, &name)?;
-        let definition = restore::definition(&name, &self.contents.tables[at].text)?;
-        Ok(Target { saved: at, name, definition })
+        let definition =
+            restore::definition(&self.saved(at), &name, &self.contents.tables[at].text)?;
+        Ok(Target { saved: at, name, definition, known: Vec::new() })
     }
 
-    /// Refuses tables whose parents are nowhere, `foreign_key_checks` permitting, and those whose
-    /// parents are others than in the backup.
-    fn check_parents(&self, session: &Session, plan: &Plan) -> Result<(), SqlError> {
-        let mut names = std::collections::BTreeSet::new();
-        let views = plan.views.iter().map(|(_, name)| name);
-        for name in plan.tables.iter().map(|target| &target.name).chain(views) {
-            if !names.insert(name.full()) {
-                return Err(error::table_exists(&name.name));
-            }
-        }
-        for target in &plan.tables {
-            for key in &target.definition.foreign_keys {
-                let found = plan.tables.iter().find(|other| other.name == key.parent);
-                let is_there = session.kernel.cluster().table_named(&key.parent.full()).is_some();
-                let checks = session.variables.foreign_key_checks;
-                match found {
-                    None if !is_there && checks => {
-                        return Err(SqlError::of::<1824>(&[&key.parent.name]));
-                    }
-                    Some(parent) if !self.is_same(target, parent) => {
-                        return Err(failed(&format!(
-                            "{} refers to {}, which is to be another table than in the backup: \
-                             restore them one after the other",
-                            target.name.full(),
-                            key.parent.full()
-                        )));
-                    }
-                    _ => {}
+    /// The name that a table has in the backup.
+    fn saved(&self, at: usize) -> TableName {
+        let table = &self.contents.tables[at];
+        TableName { database: table.database.clone(), name: table.name.clone() }
+    }
+
+    /// Has foreign keys refer to the new names of parents that are restored too, and to the
+    /// database that a table comes into where they referred to the one that it comes from.
+    fn find_parents(&self, plan: &mut Plan) {
+        let names: Vec<(TableName, TableName)> =
+            plan.tables.iter().map(|other| (self.saved(other.saved), other.name.clone())).collect();
+        for target in &mut plan.tables {
+            let own = self.saved(target.saved);
+            for key in &mut target.definition.foreign_keys {
+                let found = match key.parent == own {
+                    true => Some(&target.name),
+                    false => names.iter().find(|(from, _)| *from == key.parent).map(|(_, to)| to),
+                };
+                if let Some(parent) = found {
+                    key.parent = parent.clone();
+                    target.known.push(key.name.clone());
+                } else if key.parent.database == own.database {
+                    key.parent.database.clone_from(&target.name.database);
                 }
             }
         }
-        Ok(())
-    }
-
-    /// Whether a parent of a table, by its new name, was its parent by its old one: both keep their
-    /// names, in databases that were the same.
-    fn is_same(&self, child: &Target, parent: &Target) -> bool {
-        let saved = |target: &Target| &self.contents.tables[target.saved];
-        let (of_child, of_parent) = (saved(child), saved(parent));
-        let were_together = of_child.database == of_parent.database;
-        of_parent.name == parent.name.name
-            && were_together == (child.name.database == parent.name.database)
-            && (were_together || of_parent.database == parent.name.database)
     }
 
     /// Makes a table aside, with its rows.
-    async fn table(
-        &mut self,
-        session: &mut Session,
-        plan: &Plan,
-        target: &Target,
-    ) -> Result<(), SqlError> {
+    async fn table(&mut self, session: &mut Session, target: &Target) -> Result<(), SqlError> {
         let saved = &self.contents.tables[target.saved];
         let aside = self.aside();
         let id = restore::stage(session, &target.name, &aside, &target.definition).await?;
@@ -356,18 +338,16 @@ impl Work<'_> {
             ..TableDefinition::clone(&definition)
         });
         // Rows whose parents are in the same backup have them.
-        let with_parents = |key: &crate::catalog::ForeignKeyDefinition| {
-            plan.tables.iter().any(|other| other.name == key.parent)
-        };
         let keys = definition.foreign_keys.iter().enumerate();
-        let known: Vec<usize> = keys.filter(|(_, key)| with_parents(key)).map(|k| k.0).collect();
+        let is_known = |key: &ForeignKeyDefinition| target.known.contains(&key.name);
+        let known: Vec<usize> = keys.filter(|(_, key)| is_known(key)).map(|key| key.0).collect();
         let is_checked =
             session.variables.foreign_key_checks && known.len() < definition.foreign_keys.len();
         let maker = match is_checked {
             true => Some(RowMaker::new(&mut Planner::new(session, &[]), &definition, false)?),
             false => None,
         };
-        let into = Into { table, definition: definition.clone(), places, maker, known };
+        let into = Destination { table, definition: definition.clone(), places, maker, known };
         let count = self.fill(session, target.saved, &into).await?;
         if count != saved.rows {
             let (name, rows) = (target.name.full(), saved.rows);
@@ -387,7 +367,7 @@ impl Work<'_> {
         &self,
         session: &mut Session,
         saved: usize,
-        into: &Into,
+        into: &Destination,
     ) -> Result<u64, SqlError> {
         let kernel = session.kernel.beside();
         done(&kernel, self.files, BackupRequest::Rewind(saved)).await?;
@@ -422,7 +402,7 @@ impl Work<'_> {
         &self,
         session: &mut Session,
         kernel: &Kernel,
-        into: &Into,
+        into: &Destination,
         batch: &mut Vec<Vec<Value>>,
     ) -> Result<u64, SqlError> {
         let rows = std::mem::take(batch);
@@ -478,6 +458,36 @@ impl Work<'_> {
     }
 }
 
+/// Refuses names that are given twice, tables whose parents are nowhere, `foreign_key_checks`
+/// permitting, and those whose parents are others than in the backup.
+fn check_parents(session: &Session, plan: &Plan) -> Result<(), SqlError> {
+    let mut names = std::collections::BTreeSet::new();
+    let views = plan.views.iter().map(|(_, name)| name);
+    for name in plan.tables.iter().map(|target| &target.name).chain(views) {
+        if !names.insert(name.full()) {
+            return Err(error::table_exists(&name.name));
+        }
+    }
+    for target in &plan.tables {
+        let keys = target.definition.foreign_keys.iter();
+        for key in keys.filter(|key| !target.known.contains(&key.name)) {
+            let parent = key.parent.full();
+            if names.contains(&parent) {
+                return Err(failed(&format!(
+                    "{} refers to {parent}, which is to be another table than in the backup: \
+                     restore them one after the other",
+                    target.name.full()
+                )));
+            }
+            let is_there = session.kernel.cluster().table_named(&parent).is_some();
+            if !is_there && session.variables.foreign_key_checks {
+                return Err(SqlError::of::<1824>(&[&key.parent.name]));
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Refuses a name that is taken.
 fn check_free(session: &Session, name: &TableName) -> Result<(), SqlError> {
     match session.kernel.cluster().table_named(&name.full()) {
@@ -511,7 +521,7 @@ fn places(
 }
 
 /// A table that is filled.
-struct Into {
+struct Destination {
     table: Arc<model::Table>,
     definition: Rc<TableDefinition>,
     /// Where the values of a saved row stand.
@@ -525,7 +535,7 @@ struct Into {
 /// Why rows were not inserted, and whether that is known for sure.
 type NotInserted = (SqlError, bool);
 
-impl Into {
+impl Destination {
     fn placed(&self, row: Vec<Value>) -> Vec<Value> {
         let mut values = vec![Value::Null; self.table.columns.len()];
         for (at, value) in self.places.iter().zip(row) {

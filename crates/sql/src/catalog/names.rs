@@ -186,7 +186,7 @@ pub(crate) fn tables_of<'a>(
         .filter_map(|(name, id)| Some((name, cluster.tables.get(id)?)))
 }
 
-/// Whether a table of this name is not shown: it is about to replace another one, or to be restored.
+/// Whether a table of this name is not shown: it is to replace another one, or to be restored.
 pub(crate) fn is_hidden(name: &str) -> bool {
     name.starts_with(ALTER_PREFIX) || name.starts_with(RESTORE_PREFIX)
 }

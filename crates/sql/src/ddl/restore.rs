@@ -15,23 +15,40 @@ use sql_parser::ast::{self, Statement};
 
 use super::foreign_key::{self, Planned};
 use super::{change, check_names_free};
-use crate::catalog::draft::{Complete, Draft, Rules};
+use crate::catalog::draft::{self, Complete, Draft, Rules};
+use crate::catalog::foreign_key::{generated_name, generated_ordinal};
 use crate::catalog::names::{self, TableName, check_table_name};
 use crate::catalog::{error, kernel_form, view};
 use crate::kernel::Failure;
 use crate::session::Session;
 
-/// The definition that a text of the catalog gives a table of this name.
-pub(crate) fn definition(name: &TableName, text: &str) -> Result<Complete, SqlError> {
-    check_table_name(&name.name)?;
+/// The definition that the catalog's text of the table `from` gives the table `into`. Names that
+/// were made from the old name follow; parents are those of the text.
+pub(crate) fn definition(
+    from: &TableName,
+    into: &TableName,
+    text: &str,
+) -> Result<Complete, SqlError> {
+    check_table_name(&into.name)?;
     let parsed = sql_parser::parse(text.as_bytes(), sql_parser::SqlMode::default());
-    let Ok(Statement::CreateTable(create)) = parsed else { return Err(unreadable(name)) };
+    let Ok(Statement::CreateTable(create)) = parsed else { return Err(unreadable(from)) };
     let ast::TableDefinition::Columns(body) = &create.definition else {
-        return Err(unreadable(name));
+        return Err(unreadable(from));
     };
-    let mut rules = Rules::of_catalog(&name.database, &name.name);
+    let mut rules = Rules::of_catalog(&from.database, &from.name);
     let of_database = collation::CollationId::UTF8MB4_0900_AI_CI;
-    Draft::read(body, of_database, &mut rules)?.complete(&mut rules)
+    let mut complete = Draft::read(body, of_database, &mut rules)?.complete(&mut rules)?;
+    for check in &mut complete.checks {
+        if let Some(ordinal) = draft::generated_ordinal(&check.name, &from.name) {
+            check.name = draft::generated_check_name(&into.name, ordinal);
+        }
+    }
+    for key in &mut complete.foreign_keys {
+        if let Some(ordinal) = generated_ordinal(&key.name, &from.name) {
+            key.name = generated_name(&into.name, ordinal);
+        }
+    }
+    Ok(complete)
 }
 
 fn unreadable(name: &TableName) -> SqlError {
