@@ -295,6 +295,15 @@ fn make_bank(session: &mut Session) {
     );
 }
 
+/// Tells whoever moves money to stop, also when the test fails.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Moves money until it is told to stop.
 fn move_money(cluster: &Processes, seed: i64, stop: &AtomicBool) {
     let (mut at, mut session) = (seed, None);
@@ -333,6 +342,7 @@ fn backups_show_one_moment_while_nodes_die() {
         let stop = AtomicBool::new(false);
         let result = thread::scope(|scope| {
             let (cluster, stop) = (&cluster, &stop);
+            let _stop = Stop(stop);
             for seed in 0..2 {
                 scope.spawn(move || move_money(cluster, seed + 1, stop));
             }
@@ -342,11 +352,9 @@ fn backups_show_one_moment_while_nodes_die() {
             let asked = scope.spawn(move || own.query(&statement).map(|_| ()));
             if round % 2 == 1 {
                 thread::sleep(Duration::from_millis(20 * round));
-                cluster.signal(2, "KILL");
+                cluster.signal(2, "-KILL");
             }
-            let result = asked.join().unwrap();
-            stop.store(true, Ordering::Relaxed);
-            result
+            asked.join().unwrap()
         });
         match result {
             Ok(()) => drop(made.insert(round, saved)),
