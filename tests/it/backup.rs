@@ -17,7 +17,7 @@ struct Place(PathBuf);
 impl Place {
     fn new() -> Self {
         let path = temporary_directory();
-        fs::create_dir_all(&path).unwrap();
+        fs::create_dir_all(&path).expect("a directory for the test");
         Self(path)
     }
 
