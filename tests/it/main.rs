@@ -3,6 +3,7 @@
 mod accounts;
 mod answers;
 mod audit;
+mod backup;
 mod chaos;
 mod clients;
 mod compression;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use runtime::{ApplicationFactory, Fiber};
 use sql::{Admission, Directory, Sequences, ServerAddress, SqlNode, SqlOptions, Stack};
 
-use crate::machine;
+use crate::{backup, machine};
 
 /// Less than this is no budget.
 pub(crate) const QUERY_MEMORY_MIN: u64 = 16 << 20;
@@ -24,6 +24,7 @@ pub(crate) fn sql_node(
 ) -> ApplicationFactory {
     let (registry, sequences) = (Directory::default(), Mutex::new(Sequences::default()));
     let automatic = || (machine::memory() / 4).max(QUERY_MEMORY_MIN);
+    registry.backups().serve_by(Arc::new(backup::Host));
     registry.memory().configure(query_memory.unwrap_or_else(automatic));
     let host_offset = machine::utc_offset();
     set_variables(&registry, &admission);

@@ -14,6 +14,7 @@ use runtime::{DiskEngine, TlsSettings};
 
 use crate::application::QUERY_MEMORY_MIN;
 use crate::audit::AuditOptions;
+use crate::backup::command::{self as backup, BackupOptions};
 use crate::config::{self, ConfigOptions};
 use crate::ctl::CtlOptions;
 use crate::demo::DemoOptions;
@@ -43,6 +44,8 @@ pub(crate) enum Parsed {
     Top(TopOptions),
     /// `nines inspect`.
     Inspect(InspectOptions),
+    /// `nines backup`.
+    Backup(BackupOptions),
     /// `nines config`.
     Config(ConfigOptions),
     /// A text to print: help, the version.
@@ -105,6 +108,10 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Parsed {
             all: matches.get_flag("all"),
             keys: key_options(matches),
         }),
+        Some(("backup", matches)) => match backup::options(matches) {
+            Some(options) => Parsed::Backup(options),
+            None => Parsed::Wrong("nines backup: say show or verify".to_owned()),
+        },
         Some(("config", matches)) => Parsed::Config(config::options(matches)),
         Some((name, _)) => Parsed::Wrong(format!("there is no `nines {name}`; see `nines --help`")),
         None => Parsed::Text(program().render_help().to_string().trim_end().to_string()),
@@ -169,6 +176,7 @@ fn program() -> Command {
         .subcommand(ctl())
         .subcommand(top())
         .subcommand(inspect())
+        .subcommand(backup::command())
         .subcommand(config::command())
 }
 

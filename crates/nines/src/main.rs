@@ -10,6 +10,7 @@
 mod admission;
 mod application;
 mod audit;
+mod backup;
 mod command;
 mod config;
 mod ctl;
@@ -50,6 +51,9 @@ fn main() -> ExitCode {
         command::Parsed::Top(options) => top::run(&options),
         command::Parsed::Inspect(options) => {
             inspect::run(&options, &mut io::BufWriter::new(io::stdout().lock()))
+        }
+        command::Parsed::Backup(options) => {
+            backup::command::run(&options, &mut io::BufWriter::new(io::stdout().lock()))
         }
         command::Parsed::Config(options) => {
             config::run(&options, &mut io::stdout().lock(), &mut io::stderr().lock())

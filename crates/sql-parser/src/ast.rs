@@ -15,6 +15,7 @@
 
 mod account;
 mod administration;
+mod backup;
 mod data_type;
 mod expression;
 mod hint;
@@ -27,6 +28,7 @@ use std::fmt;
 
 pub use account::*;
 pub use administration::*;
+pub use backup::*;
 pub use data_type::*;
 pub use expression::*;
 pub use hint::*;
@@ -242,6 +244,12 @@ pub enum Statement {
     Flush(Flush),
     /// ANALYZE, CHECK, OPTIMIZE, REPAIR or CHECKSUM TABLE.
     TableMaintenance(TableMaintenance),
+    /// BACKUP.
+    Backup(Box<Backup>),
+    /// RESTORE.
+    Restore(Box<Backup>),
+    /// CANCEL BACKUP JOB, by its number.
+    CancelBackup(u64),
     /// HELP.
     Help(Box<str>),
     /// SHUTDOWN.

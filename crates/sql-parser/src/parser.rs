@@ -14,6 +14,7 @@
 mod account;
 mod administration;
 mod alter;
+mod backup;
 mod data_type;
 mod expression;
 mod from;

@@ -14,6 +14,7 @@
 
 mod account;
 mod administration;
+mod backup;
 mod expression;
 mod hint;
 mod manipulation;

@@ -18,7 +18,7 @@ use crate::dispatch::unsupported;
 use crate::prepared::Prepared;
 use crate::result::{Outcome, ResultColumn, ResultWriter};
 use crate::session::Session;
-use crate::{account, execute};
+use crate::{account, backup, execute};
 
 /// Runs one of these statements.
 pub(crate) async fn run(
@@ -50,6 +50,9 @@ pub(crate) async fn run(
         Statement::ReloadTls(keeps_nothing) => encryption::reload(session, *keeps_nothing)?,
         Statement::TableMaintenance(statement) => {
             return Box::pin(maintenance::run(session, statement, out)).await;
+        }
+        Statement::Backup(_) | Statement::Restore(_) | Statement::CancelBackup(_) => {
+            return Box::pin(backup::run(session, statement, out)).await;
         }
         Statement::Help(_) => return Ok(no_help(out)),
         Statement::Unsupported { feature } => return Err(unsupported(feature)),

@@ -22,6 +22,7 @@ mod foreign_key;
 mod index;
 mod modify;
 mod rebuild;
+pub(crate) mod restore;
 mod temporary;
 pub(crate) mod view;
 

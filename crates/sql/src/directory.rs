@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use stdx::{HashMap, Instant};
 
+use crate::backup::Backups;
 use crate::memory::QueryMemory;
 
 /// A connection as SHOW PROCESSLIST lists it.
@@ -239,6 +240,8 @@ impl OwnLedger {
 pub struct Directory {
     registry: Arc<Mutex<Registry>>,
     memory: QueryMemory,
+    /// Backups and restores.
+    backups: Backups,
     /// Statements that clients have prepared.
     prepared: Arc<AtomicU64>,
 }
@@ -257,6 +260,11 @@ impl Directory {
     /// The memory that all statements may keep.
     pub fn memory(&self) -> &QueryMemory {
         &self.memory
+    }
+
+    /// The backups and restores of the process.
+    pub fn backups(&self) -> &Backups {
+        &self.backups
     }
 
     /// Statements that clients have prepared.

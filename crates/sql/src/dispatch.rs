@@ -230,12 +230,14 @@ fn begin(session: &mut Session, prepared: &Prepared, shown: Option<&[u8]>) -> Be
     if !traits.is_diagnostic {
         session.diagnostics.clear();
     }
-    if traits.place == Place::Account
+    let statement = prepared.statement();
+    let is_secret = matches!(statement, Statement::Backup(_) | Statement::Restore(_));
+    if (traits.place == Place::Account || is_secret)
         && let Some(text) = shown
     {
         // Others see the list of processes.
         let mode = session.variables.parser_mode();
-        let text = audit::secret::hidden(prepared.statement(), text, mode);
+        let text = audit::secret::hidden(statement, text, mode);
         session.count_statement(traits.counter, Some(text.as_bytes()));
     } else {
         session.count_statement(traits.counter, shown);
@@ -446,6 +448,7 @@ fn needs_lease(session: &Session, statement: &Statement, traits: &Traits) -> boo
         (_, Statement::Query(_) | Statement::Do(_) | Statement::Set(_)) => {
             account::needs::uses_tables(session, statement)
         }
+        (_, Statement::Backup(_) | Statement::Restore(_)) => true,
         (Place::Planned | Place::Execute | Place::Definition | Place::Account, _) => true,
         _ => false,
     }

@@ -20,6 +20,7 @@ mod account;
 mod administration;
 mod admission;
 mod audit;
+mod backup;
 mod catalog;
 mod claim;
 mod connection;
@@ -61,6 +62,10 @@ pub use admission::{
     PasswordKey, Verifiers,
 };
 pub use audit::{AuditFigures, AuditLimits, AuditLog, CLASSES as AUDIT_CLASSES, Kept};
+pub use backup::{
+    BackupAnswer, BackupFiles, BackupHost, BackupKey, BackupReply, BackupRequest, Backups,
+    Contents, ListedBackup, SavedDatabase, SavedTable, SavedView, shown_time,
+};
 pub use directory::{Counters, Directory, Process, Registry};
 pub use files::{FileError, FileErrorKind, FilePart, FileParts, NewFile, ServerFiles};
 pub use memory::QueryMemory;

@@ -16,6 +16,7 @@ use sql_expression::SqlError;
 use sql_parser::ast::{self, Show, ShowFilter};
 use sqltype::{Datum, SqlType, TypeKind};
 
+use crate::backup;
 use crate::catalog::error;
 use crate::result::{Outcome, ResultColumn, ResultWriter};
 use crate::session::Session;
@@ -40,6 +41,14 @@ impl Listing {
     /// Texts only.
     fn of_texts(names: &[&str]) -> Self {
         Self::new(names.iter().map(|name| (*name, text(64))))
+    }
+
+    /// With these rows.
+    fn filled<'a>(
+        columns: impl IntoIterator<Item = (&'a str, SqlType)>,
+        rows: Vec<Vec<Datum>>,
+    ) -> Self {
+        Self { rows, ..Self::new(columns) }
     }
 
     fn push(&mut self, row: Vec<Datum>) {
@@ -225,6 +234,11 @@ async fn unfiltered(session: &mut Session, show: &Show) -> Result<Listing, SqlEr
             "Info",
         ])),
         Show::ReplicaStatus(_) => Ok(server::replica_status()),
+        Show::BackupJobs => Ok(Listing::filled(backup::job_columns(), backup::jobs(session))),
+        Show::Backups(place) => {
+            let rows = backup::backups(session, place).await?;
+            Ok(Listing::filled(backup::backup_columns(), rows))
+        }
         Show::Replicas => {
             Ok(Listing::of_texts(&["Server_Id", "Host", "Port", "Source_Id", "Replica_UUID"]))
         }

@@ -216,6 +216,12 @@ impl StatementTraits for Statement {
                 MaintenanceOperation::Repair => "repair",
             })
             .committing(),
+            Self::Backup(_) => Traits::administration("backup").committing().unprepared(),
+            Self::Restore(_) => {
+                let traits = Traits::administration("restore").committing().unprepared();
+                Traits { writes: Writes::Definitions, ..traits }
+            }
+            Self::CancelBackup(_) => Traits::administration("cancel_backup"),
             Self::Help(_) => Traits::administration("help"),
             Self::Shutdown => Traits::administration("shutdown"),
             Self::Empty => Traits::administration("empty_query").unprepared(),

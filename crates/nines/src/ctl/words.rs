@@ -148,8 +148,8 @@ const fn word(name: &'static str, usage: &'static str, about: &'static str) -> W
 /// Words of NDB's client without a counterpart, with what to do instead.
 const FOREIGN: [(&str, &str); 12] = [
     ("start", "a process is started where it runs: `nines data -c HOST` (systemd: nines-data)"),
-    ("backup", "online backup is not available yet"),
-    ("abort", "online backup is not available yet"),
+    ("backup", "backups are made by an SQL node: BACKUP ALL INTO '/directory'"),
+    ("abort", "backups are ended by their SQL node: CANCEL BACKUP JOB 1"),
     ("enter", "single user mode is not available yet"),
     ("exit-single", "single user mode is not available yet"),
     ("create", "node groups are formed at the first start; adding some is not available yet"),

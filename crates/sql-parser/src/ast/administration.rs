@@ -176,6 +176,10 @@ pub enum Show {
     Variables(Option<VariableScope>, ShowFilter),
     /// STATUS.
     Status(Option<VariableScope>, ShowFilter),
+    /// BACKUPS of a place.
+    Backups(Box<[u8]>),
+    /// BACKUP JOBS.
+    BackupJobs,
     /// WARNINGS.
     Warnings(Option<super::Limit>),
     /// ERRORS.

@@ -54,6 +54,8 @@ impl Parser<'_> {
                 let schema = self.show_schema()?;
                 Show::Events { schema, filter: self.show_filter()? }
             }
+            K::Backup => self.show_backups()?,
+            _ if self.at_text("BACKUPS") => self.show_backups()?,
             _ => self.plain_show()?,
         };
         Ok(Statement::Show(Box::new(show)))

@@ -94,6 +94,9 @@ impl Parser<'_> {
                 self.advance();
                 Ok(Statement::Help(self.ident_or_text()?.as_str().into()))
             }
+            K::Backup => self.backup(),
+            K::Restore => self.restore(),
+            _ if self.at_text("CANCEL") => self.cancel_backup(),
             K::Shutdown => {
                 self.advance();
                 Ok(Statement::Shutdown)

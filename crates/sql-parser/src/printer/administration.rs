@@ -271,6 +271,11 @@ impl Printer<'_> {
                 self.put("REPLICA STATUS");
                 self.text_clause(" FOR CHANNEL ", channel.as_deref());
             }
+            Show::Backups(place) => {
+                self.put("BACKUPS IN ");
+                self.bytes(place);
+            }
+            Show::BackupJobs => self.put("BACKUP JOBS"),
             Show::Replicas => self.put("REPLICAS"),
             Show::Profiles => self.put("PROFILES"),
             Show::Profile { kinds, query, limit } => {

@@ -96,6 +96,9 @@ impl Printer<'_> {
             Statement::Deallocate(name) => self.with_name("DEALLOCATE PREPARE ", name),
             Statement::Flush(flush) => self.flush(flush),
             Statement::TableMaintenance(maintenance) => self.table_maintenance(maintenance),
+            Statement::Backup(backup) => self.backup("BACKUP ", " INTO ", backup),
+            Statement::Restore(backup) => self.backup("RESTORE ", " FROM ", backup),
+            Statement::CancelBackup(job) => self.put(&format!("CANCEL BACKUP JOB {job}")),
             Statement::Help(topic) => {
                 self.put("HELP ");
                 self.text(topic);

@@ -213,3 +213,15 @@ RESTART
 ALTER INSTANCE RELOAD TLS
 ALTER INSTANCE RELOAD TLS FOR CHANNEL mysql_main
 ALTER INSTANCE RELOAD TLS NO ROLLBACK ON ERROR
+# Backups
+BACKUP ALL INTO '/backups/1'
+BACKUP DATABASE shop, `other one` INTO '/b/it\'s' WITH key_file = '/k'
+BACKUP SCHEMA shop INTO '/b'
+BACKUP TABLE shop.t, u INTO '/b' WITH passphrase = 'secret', accounts
+RESTORE ALL FROM '/b'
+RESTORE DATABASE shop AS shop2, other FROM '/b' WITH accounts, limit_rate = 5
+RESTORE TABLE a.t AS b.t2, c FROM '/b' WITH structure_only
+SHOW BACKUPS IN '/b'
+SHOW BACKUPS FROM '/b'
+SHOW BACKUP JOBS
+CANCEL BACKUP JOB 7

@@ -175,6 +175,24 @@ impl Book<'_> {
         of_user.map(|key| AccountName::of_key(key)).collect()
     }
 
+    /// The command that adds accounts as the catalog keeps them, if nobody else changes accounts
+    /// before.
+    ///
+    /// # Errors
+    /// If one of the texts is no account's.
+    pub(crate) fn adding(
+        &self,
+        texts: BTreeMap<String, Option<Description>>,
+    ) -> Result<SchemaChange, SqlError> {
+        let mut changes = BTreeMap::new();
+        for (key, text) in texts {
+            let name = AccountName::of_key(&key);
+            let record = text.map(|text| Record::read(&name, &text)).transpose()?;
+            changes.insert(name, record);
+        }
+        Ok(self.command(changes))
+    }
+
     /// The command that makes these changes, if nobody else changes accounts before.
     pub(crate) fn command(&self, changes: BTreeMap<AccountName, Option<Record>>) -> SchemaChange {
         let mut changes: Vec<(String, Option<Description>)> = changes

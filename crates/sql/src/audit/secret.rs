@@ -9,7 +9,9 @@
 use std::borrow::Cow;
 
 use sql_parser::SqlMode;
-use sql_parser::ast::{AuthenticationSecret, Prepare, PrepareSource, Statement, UserSpec};
+use sql_parser::ast::{
+    AuthenticationSecret, BackupOption, BackupValue, Prepare, PrepareSource, Statement, UserSpec,
+};
 
 use super::event::TEXT_MAX;
 
@@ -39,6 +41,8 @@ fn written_anew(statement: &Statement, mode: SqlMode) -> Option<String> {
             | Statement::AlterUser(_)
             | Statement::SetPassword(_)
             | Statement::Prepare(_)
+            | Statement::Backup(_)
+            | Statement::Restore(_)
             | Statement::Unsupported { .. }
     );
     // Others may be large.
@@ -48,6 +52,9 @@ fn written_anew(statement: &Statement, mode: SqlMode) -> Option<String> {
         Statement::AlterUser(alter) => alter.users.iter_mut().for_each(hide_in_user),
         Statement::SetPassword(set) => {
             [&mut set.password, &mut set.replace].into_iter().flatten().for_each(hide);
+        }
+        Statement::Backup(backup) | Statement::Restore(backup) => {
+            backup.options.iter_mut().for_each(hide_in_option);
         }
         Statement::Prepare(prepare) => hide_in_prepare(prepare, mode)?,
         // Nothing but its name is known of an unsupported one.
@@ -68,6 +75,14 @@ fn hide_in_user(spec: &mut UserSpec) {
             hide(secret);
         }
         AuthenticationSecret::None | AuthenticationSecret::Random => {}
+    }
+}
+
+fn hide_in_option(option: &mut BackupOption) {
+    if option.name.as_str().eq_ignore_ascii_case("passphrase")
+        && let Some(BackupValue::Text(text)) = &mut option.value
+    {
+        hide(text);
     }
 }
 
@@ -99,7 +114,7 @@ fn masked(text: &[u8], mode: SqlMode) -> Cow<'_, str> {
 
 fn speaks_of_passwords(text: &[u8]) -> bool {
     let has = |word: &[u8]| text.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word));
-    has(b"identified") || has(b"password")
+    has(b"identified") || has(b"password") || has(b"passphrase")
 }
 
 /// How long the string, quoted name or comment is that begins a text; 1 if none does.
@@ -160,6 +175,8 @@ mod tests {
             "SET PASSWORD = 'S3cret'",
             "SET PASSWORD FOR u = 'S3cret' REPLACE 'S3cret' RETAIN CURRENT PASSWORD",
             "SET PASSWORD TO RANDOM REPLACE 'S3cret'",
+            "BACKUP ALL INTO '/b' WITH passphrase = 'S3cret'",
+            "restore database d from '/b' with accounts, PASSPHRASE = 'S3cret'",
             "PREPARE s FROM 'CREATE USER u IDENTIFIED BY ''S3cret'''",
             "PREPARE s FROM 'no statement S3cret'",
             "SET @q = 'CREATE USER u IDENTIFIED BY ''S3cret'''",

@@ -25,6 +25,9 @@ use crate::session::Session;
 /// Names of tables that are being made by ALTER TABLE begin so; users do not see them.
 pub(crate) const ALTER_PREFIX: &str = "#alter-";
 
+/// Names of tables that are being restored begin so; users do not see them.
+pub(crate) const RESTORE_PREFIX: &str = "#restore-";
+
 /// A name in a statement, with the database it is in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TableName {
@@ -41,6 +44,13 @@ pub(crate) fn copy_name(table: TableId) -> String {
 pub(crate) fn copied_by<'a>(cluster: &'a ClusterState, name: &str) -> Option<&'a Arc<Table>> {
     let id = name.strip_prefix(ALTER_PREFIX)?.parse().ok()?;
     cluster.tables.get(&TableId(id))
+}
+
+/// The number of the restore that makes the table of this full name.
+pub(crate) fn restored_by(full_name: &str) -> Option<u64> {
+    let (_, name) = full_name.split_once('.')?;
+    let (number, _) = name.strip_prefix(RESTORE_PREFIX)?.split_once('-')?;
+    number.parse().ok()
 }
 
 impl TableName {
@@ -176,9 +186,9 @@ pub(crate) fn tables_of<'a>(
         .filter_map(|(name, id)| Some((name, cluster.tables.get(id)?)))
 }
 
-/// Whether a table of this name is not shown: it is about to replace another one.
+/// Whether a table of this name is not shown: it is to replace another one, or to be restored.
 pub(crate) fn is_hidden(name: &str) -> bool {
-    name.starts_with(ALTER_PREFIX)
+    name.starts_with(ALTER_PREFIX) || name.starts_with(RESTORE_PREFIX)
 }
 
 /// Refuses names that a new database cannot have.
@@ -192,10 +202,7 @@ pub(crate) fn check_database_name(name: &str) -> Result<(), SqlError> {
 
 /// Refuses names that a new table cannot have.
 pub(crate) fn check_table_name(name: &str) -> Result<(), SqlError> {
-    let unfit = name.is_empty()
-        || name.ends_with(' ')
-        || name.contains('\0')
-        || name.starts_with(ALTER_PREFIX);
+    let unfit = name.is_empty() || name.ends_with(' ') || name.contains('\0') || is_hidden(name);
     if unfit {
         return Err(error::wrong_table_name(name));
     }

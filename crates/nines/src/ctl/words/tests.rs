@@ -140,7 +140,7 @@ fn garbage_is_told_by_name() {
         ("events --level", "--level needs"),
         ("all report", "report what?"),
         ("all report backupstatus", "`report backupstatus` is not available"),
-        ("START BACKUP", "online backup is not available"),
+        ("START BACKUP", "BACKUP ALL INTO"),
         ("2 START", "`nines data -c HOST`"),
         ("ENTER SINGLE USER MODE 5", "single user mode"),
         ("EXIT SINGLE USER MODE", "single user mode"),

@@ -61,6 +61,18 @@ impl Checking<'_> {
         }
     }
 
+    /// What writes or reads backups, also those of accounts.
+    pub(super) fn backup(&self, backup: &ast::Backup, needed: P) -> Result<(), SqlError> {
+        self.dynamic(Dynamic::BACKUP_ADMIN)?;
+        self.global(needed)?;
+        let of_accounts =
+            |option: &ast::BackupOption| option.name.as_str().eq_ignore_ascii_case("accounts");
+        match backup.options.iter().any(of_accounts) {
+            true => self.global(P::SUPER | P::CREATE_USER),
+            false => Ok(()),
+        }
+    }
+
     /// A dynamic privilege, or SUPER.
     pub(super) fn administers(&self, needed: Dynamic) -> Result<(), SqlError> {
         match self.rights.administers(needed) {

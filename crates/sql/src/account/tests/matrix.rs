@@ -229,6 +229,18 @@ const SERVER: &[Case] = &[
     ),
     ("LOCK INSTANCE FOR BACKUP", &["BACKUP_ADMIN ON *.*"]),
     ("UNLOCK INSTANCE", &["BACKUP_ADMIN ON *.*"]),
+    ("BACKUP ALL INTO '/b'", &["BACKUP_ADMIN ON *.*", "FILE ON *.*"]),
+    (
+        "BACKUP ALL INTO '/b' WITH accounts",
+        &["BACKUP_ADMIN ON *.*", "FILE ON *.*", "SUPER ON *.*", "CREATE USER ON *.*"],
+    ),
+    (
+        "RESTORE TABLE t FROM '/b'",
+        &["BACKUP_ADMIN ON *.*", "FILE ON *.*", "CREATE ON *.*", "INSERT ON *.*"],
+    ),
+    ("CANCEL BACKUP JOB 1", &["BACKUP_ADMIN ON *.*"]),
+    ("SHOW BACKUP JOBS", &["BACKUP_ADMIN ON *.*"]),
+    ("SHOW BACKUPS IN '/b'", &["BACKUP_ADMIN ON *.*", "FILE ON *.*"]),
     ("SHUTDOWN", &["SHUTDOWN ON *.*"]),
     ("RESTART", &["SHUTDOWN ON *.*"]),
 ];

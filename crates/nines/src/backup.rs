@@ -1,0 +1,122 @@
+//! The files of backups: written and read for the SQL node, and looked at by `nines backup`.
+//!
+//! # Owns
+//! A thread for each backup that is written or read ([`Host`]).
+//! # Guarantees
+//! A directory holds a backup when `manifest.json` is in it, which is written last. What a thread
+//! has written and not finished it removes, however it ends.
+//! # Not here
+//! The form of the files (`format`), keys (`key`), what is in a backup (`sql`).
+
+pub(crate) mod command;
+mod format;
+mod key;
+mod reader;
+mod writer;
+
+use std::fmt;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::thread;
+
+use sql::{BackupAnswer, BackupFiles, BackupHost, BackupReply, BackupRequest};
+
+use reader::Backup;
+use writer::Writer;
+
+/// Requests that wait for a thread.
+const WAITING_MAX: usize = 4;
+/// How much a thread gives way to those that serve clients.
+const NICE: i32 = 5;
+
+/// The files of the host's backups.
+#[derive(Debug)]
+pub(crate) struct Host;
+
+impl BackupHost for Host {
+    fn begin(&self) -> Option<Box<dyn BackupFiles>> {
+        let (requests, received) = sync_channel(WAITING_MAX);
+        let thread = thread::Builder::new().name("backup".to_owned());
+        thread.spawn(move || serve(&received)).ok()?;
+        Some(Box::new(Files { requests }))
+    }
+}
+
+/// A request with the place of its answer.
+type Asked = (BackupRequest, BackupAnswer);
+
+struct Files {
+    requests: SyncSender<Asked>,
+}
+
+impl fmt::Debug for Files {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Files")
+    }
+}
+
+impl BackupFiles for Files {
+    fn ask(&self, request: BackupRequest) -> Result<BackupAnswer, BackupRequest> {
+        let answer = BackupAnswer::default();
+        match self.requests.try_send((request, answer.clone())) {
+            Err(TrySendError::Full((request, _))) => Err(request),
+            // Of a thread that is gone nobody holds the answer: whoever waits sees that.
+            Ok(()) | Err(TrySendError::Disconnected(_)) => Ok(answer),
+        }
+    }
+}
+
+/// What a thread is at work on.
+enum Work {
+    Nothing,
+    Writing(Box<Writer>),
+    Reading(Box<Backup>),
+}
+
+/// Serves requests until nobody can ask any more.
+fn serve(requests: &Receiver<Asked>) {
+    // The system may not permit it; then it does not give way.
+    let _ = rustix::process::setpriority_process(None, NICE);
+    let mut work = Work::Nothing;
+    for (request, answer) in requests {
+        // Each answer is given once.
+        let _ = answer.set(work.serve(request));
+    }
+}
+
+impl Work {
+    fn serve(&mut self, request: BackupRequest) -> Result<BackupReply, String> {
+        match (request, &mut *self) {
+            (BackupRequest::Create { place, key }, Self::Nothing) => {
+                *self = Self::Writing(Box::new(Writer::create(Path::new(&place), &key)?));
+            }
+            (BackupRequest::Open { place, key }, Self::Nothing) => {
+                let mut backup = Backup::open(Path::new(&place), &key)?;
+                backup.verify()?;
+                let contents = backup.contents.clone();
+                *self = Self::Reading(Box::new(backup));
+                return Ok(BackupReply::Contents(Box::new(contents)));
+            }
+            (BackupRequest::List(place), Self::Nothing) => {
+                return reader::list(Path::new(&place)).map(BackupReply::Listing);
+            }
+            (BackupRequest::Discard, _) => *self = Self::Nothing,
+            (BackupRequest::Table(table), Self::Writing(writer)) => writer.table(table)?,
+            (BackupRequest::Rows(rows), Self::Writing(writer)) => writer.rows(&rows)?,
+            (BackupRequest::Finish(contents), Self::Writing(writer)) => {
+                let size = writer.finish(&contents)?;
+                *self = Self::Nothing;
+                return Ok(BackupReply::Finished(size));
+            }
+            (BackupRequest::Rewind(table), Self::Reading(backup)) => backup.rewind(table)?,
+            (BackupRequest::Next, Self::Reading(backup)) => {
+                return backup.next().map(BackupReply::Rows);
+            }
+            (request, _) => return Err(format!("the backup is not ready for {request:?}")),
+        }
+        Ok(BackupReply::Done)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,161 @@
+//! BACKUP, RESTORE and what is shown of them (docs/decisions/0069-backups-of-snapshots.md).
+//!
+//! # Owns
+//! What is in a backup ([`Contents`]), the order in which it is written and read, and the jobs of
+//! the process ([`Backups`]).
+//! # Guarantees
+//! A backup is the state of one epoch. It is one when it is complete, and nothing before. A restore
+//! shows all of its tables at once, or none.
+//! # Not here
+//! Files (`host`, and behind it the process), changes of definitions (`ddl::restore`).
+
+mod host;
+mod jobs;
+mod load;
+mod options;
+mod rows;
+mod save;
+
+use sql_expression::SqlError;
+use sql_parser::ast::Statement;
+use sqltype::{Datum, SqlType};
+
+pub use host::{
+    BackupAnswer, BackupFiles, BackupHost, BackupKey, BackupReply, BackupRequest, Contents,
+    ListedBackup, SavedDatabase, SavedTable, SavedView,
+};
+pub use jobs::Backups;
+
+use crate::dispatch::unsupported;
+use crate::result::{Outcome, ResultWriter};
+use crate::session::Session;
+
+/// Runs BACKUP, RESTORE or CANCEL BACKUP JOB.
+pub(crate) async fn run(
+    session: &mut Session,
+    statement: &Statement,
+    out: &mut ResultWriter,
+) -> Result<Outcome, SqlError> {
+    match statement {
+        Statement::Backup(backup) => save::run(session, backup, out).await,
+        Statement::Restore(restore) => load::run(session, restore, out).await,
+        Statement::CancelBackup(number) => {
+            match session.shared.directory.backups().cancel(*number) {
+                true => Ok(Outcome::default()),
+                false => Err(host::failed(&format!("no backup job {number} runs here"))),
+            }
+        }
+        _ => Err(unsupported("this statement")),
+    }
+}
+
+/// The columns of SHOW BACKUP JOBS.
+pub(crate) fn job_columns() -> [(&'static str, SqlType); 10] {
+    let (text, number) = (SqlType::text(512), SqlType::unsigned_big_int);
+    [
+        ("Job", number()),
+        ("Kind", SqlType::text(16)),
+        ("Directory", text.clone()),
+        ("User", text.clone()),
+        ("Started", SqlType::text(32)),
+        ("Tables_done", number()),
+        ("Tables", number()),
+        ("Rows", number()),
+        ("Bytes", number()),
+        ("State", text),
+    ]
+}
+
+/// The rows of SHOW BACKUP JOBS: those of this SQL node.
+pub(crate) fn jobs(session: &Session) -> Vec<Vec<Datum>> {
+    let row = |(number, job): (u64, jobs::Job)| {
+        vec![
+            Datum::UInt(number),
+            Datum::text(job.kind),
+            Datum::text(&job.place),
+            Datum::text(&job.user),
+            Datum::text(&shown_time(job.began)),
+            Datum::UInt(job.tables.0 as u64),
+            Datum::UInt(job.tables.1 as u64),
+            Datum::UInt(job.rows),
+            Datum::UInt(job.bytes),
+            Datum::text(&job.state),
+        ]
+    };
+    session.shared.directory.backups().all().into_iter().map(row).collect()
+}
+
+/// The columns of SHOW BACKUPS.
+pub(crate) fn backup_columns() -> [(&'static str, SqlType); 6] {
+    let (text, number) = (SqlType::text(512), SqlType::unsigned_big_int);
+    [
+        ("Directory", text.clone()),
+        ("Started", SqlType::text(32)),
+        ("Epoch", number()),
+        ("Bytes", number()),
+        ("Encrypted", SqlType::text(3)),
+        ("State", text),
+    ]
+}
+
+/// The rows of SHOW BACKUPS: those in a directory of this host.
+pub(crate) async fn backups(session: &Session, at: &[u8]) -> Result<Vec<Vec<Datum>>, SqlError> {
+    let backups = session.shared.directory.backups().clone();
+    let files = backups.host()?.begin();
+    let files = files.ok_or_else(|| host::failed("the system has no more threads"))?;
+    let request = BackupRequest::List(place(at)?);
+    let BackupReply::Listing(found) = host::done(&session.kernel, &*files, request).await? else {
+        return Err(host::failed("the host gives no list"));
+    };
+    let row = |backup: ListedBackup| {
+        vec![
+            Datum::text(&backup.place),
+            Datum::text(&shown_time(backup.began)),
+            Datum::UInt(backup.epoch),
+            Datum::UInt(backup.bytes),
+            Datum::text(if backup.is_encrypted { "YES" } else { "NO" }),
+            Datum::text(&backup.state),
+        ]
+    };
+    Ok(found.into_iter().map(row).collect())
+}
+
+/// A directory that a statement names.
+///
+/// # Errors
+/// For what is no absolute path without `..`, and for addresses.
+fn place(given: &[u8]) -> Result<String, SqlError> {
+    let place = String::from_utf8_lossy(given).into_owned();
+    if place.contains("://") {
+        let why = "backups are written to directories of the SQL node's host; addresses such as \
+                   s3://… are not supported yet";
+        return Err(host::failed(why));
+    }
+    let has_dots = place.split('/').any(|part| part == "..");
+    if !place.starts_with('/') || has_dots || place.contains('\0') {
+        let why = format!("'{place}' is no absolute path of a directory without '..'");
+        return Err(host::failed(&why));
+    }
+    Ok(place)
+}
+
+/// Whether the same may succeed when it is tried again.
+fn is_temporary(error: &SqlError) -> bool {
+    matches!(error.code(), 1205 | 1213 | 1297 | 1412)
+}
+
+/// The time now: microseconds since 1970 UTC.
+fn now(session: &Session) -> i64 {
+    let since = session.kernel.now().since(session.statement_began);
+    let micros = i64::try_from(since.as_nanos() / 1_000).unwrap_or(i64::MAX);
+    session.statement_time.saturating_add(micros)
+}
+
+/// A time, in microseconds since 1970 UTC, as lists show it: UTC, to the second.
+pub fn shown_time(micros: i64) -> String {
+    let (day, second) = (micros.div_euclid(86_400_000_000), micros.rem_euclid(86_400_000_000));
+    let (year, month, day) = stdx::calendar::date_of(day);
+    let second = second / 1_000_000;
+    let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
+}

@@ -1,0 +1,426 @@
+//! BACKUP and RESTORE: what comes back, into which clusters, and what is noticed.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use tests::cluster::{Layout, Processes, SMALL, SQL};
+use tests::{Server, Session, all, binary, number, run, temporary_directory};
+
+/// A directory of backups that goes with its test.
+struct Place(PathBuf);
+
+impl Place {
+    fn new() -> Self {
+        let path = temporary_directory();
+        fs::create_dir_all(&path).expect("a directory for the test");
+        Self(path)
+    }
+
+    fn at(&self, name: &str) -> String {
+        self.0.join(name).display().to_string()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn said(session: &mut Session, statement: &str) {
+    session.query(statement).unwrap_or_else(|error| panic!("{statement}: {error}"));
+}
+
+/// The text of the error that a statement must end with.
+fn refused(session: &mut Session, statement: &str) -> String {
+    match session.query(statement) {
+        Ok(_) => panic!("{statement} is not refused"),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// What a table comes to, whatever holds it.
+fn sum(session: &mut Session, table: &str, columns: &str) -> i64 {
+    let columns = columns.split(' ').map(|column| format!("COALESCE(HEX({column}), 'null')"));
+    let row = columns.collect::<Vec<_>>().join(", ',', ");
+    number(session, &format!("SELECT CAST(SUM(CRC32(CONCAT({row}))) AS SIGNED) FROM {table}"))
+}
+
+const PARENT: &str = "id name note";
+const CHILD: &str = "id pid v d j g h";
+const PLAIN: &str = "b e s t u";
+
+fn sums(session: &mut Session, database: &str) -> [i64; 3] {
+    [("parent", PARENT), ("child", CHILD), ("plain", PLAIN)]
+        .map(|(table, columns)| sum(session, &format!("{database}.{table}"), columns))
+}
+
+/// Tables of all sorts: large values, generated columns, keys of expressions and of beginnings,
+/// foreign keys, no primary key, a column that was dropped, a view.
+fn make_shop(session: &mut Session) {
+    all(
+        session,
+        &[
+            "CREATE DATABASE shop COLLATE utf8mb4_general_ci",
+            "USE shop",
+            "CREATE TABLE parent (id INT PRIMARY KEY, name VARCHAR(50) UNIQUE, note TEXT)",
+            "CREATE TABLE child (id BIGINT AUTO_INCREMENT PRIMARY KEY, pid INT, v DECIMAL(10,2), \
+             d DATETIME(3) DEFAULT CURRENT_TIMESTAMP(3), j JSON, g INT AS (pid + 1) STORED, \
+             h INT AS (pid * 2), KEY (pid), KEY ((v + 1)), CHECK (v >= 0), \
+             CONSTRAINT fk FOREIGN KEY (pid) REFERENCES parent (id))",
+            "CREATE TABLE plain (a INT, b BLOB, e ENUM('x','y'), s SET('q','r'), \
+             t TIMESTAMP NULL, u VARCHAR(200), KEY (u(10)))",
+            "CREATE VIEW sold AS SELECT c.id, p.name FROM child c JOIN parent p ON p.id = c.pid",
+            "SET cte_max_recursion_depth = 100000",
+            "INSERT INTO parent WITH RECURSIVE n AS (SELECT 1 i UNION ALL SELECT i + 1 FROM n \
+             WHERE i < 300) SELECT i, CONCAT('n', i), REPEAT('t', i * 100) FROM n",
+            "INSERT INTO child (pid, v, j) WITH RECURSIVE n AS (SELECT 1 i UNION ALL SELECT i + 1 \
+             FROM n WHERE i < 6000) SELECT i % 300 + 1, i / 7, JSON_OBJECT('i', i) FROM n",
+            "INSERT INTO plain WITH RECURSIVE n AS (SELECT 1 i UNION ALL SELECT i + 1 FROM n \
+             WHERE i < 2000) SELECT i, REPEAT(CHAR(i % 256), i), IF(i % 2, 'x', 'y'), 'q,r', \
+             NOW(), CONCAT('ü', i) FROM n",
+            "ALTER TABLE plain DROP COLUMN a",
+        ],
+    );
+}
+
+#[test]
+fn everything_comes_back_under_other_names() {
+    let (server, place) = (Server::start(&["--workers=2"]), Place::new());
+    let mut session = server.session().unwrap();
+    make_shop(&mut session);
+    all(&mut session, &["CREATE USER app IDENTIFIED BY 'x'", "GRANT SELECT ON shop.* TO app"]);
+    let before = sums(&mut session, "shop");
+    let (plain, sealed) = (place.at("plain"), place.at("sealed"));
+    said(&mut session, &format!("BACKUP ALL INTO '{plain}' WITH accounts"));
+    said(&mut session, &format!("BACKUP DATABASE shop INTO '{sealed}' WITH passphrase = 'pass'"));
+    // What comes later is not in it.
+    all(&mut session, &["DELETE FROM child WHERE id < 100", "UPDATE parent SET note = NULL"]);
+    assert!(refused(&mut session, &format!("RESTORE ALL FROM '{plain}'")).contains("is there"));
+    said(&mut session, &format!("RESTORE DATABASE shop AS shop2 FROM '{plain}'"));
+    assert!(
+        refused(&mut session, &format!("RESTORE DATABASE shop AS shop3 FROM '{sealed}'"))
+            .contains("passphrase")
+    );
+    assert_eq!(
+        number(
+            &mut session,
+            "SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name = 'shop3'"
+        ),
+        0
+    );
+    let right = "WITH passphrase = 'pass'";
+    said(&mut session, &format!("RESTORE DATABASE shop AS shop3 FROM '{sealed}' {right}"));
+    for database in ["shop2", "shop3"] {
+        assert_eq!(sums(&mut session, database), before, "{database}");
+        assert_eq!(number(&mut session, &format!("SELECT COUNT(*) FROM {database}.sold")), 6_000);
+        for table in ["parent", "child", "plain"] {
+            let rows = session.query(&format!("CHECK TABLE {database}.{table}")).unwrap();
+            assert_eq!(rows[0][3].as_deref(), Some("OK"), "{database}.{table}");
+        }
+        // Foreign keys, checks, unique keys and sequences hold.
+        let insert = format!("INSERT INTO {database}.child (pid, v) VALUES");
+        assert!(refused(&mut session, &format!("{insert} (999, 1)")).contains("foreign key"));
+        assert!(refused(&mut session, &format!("{insert} (1, -1)")).contains("constraint"));
+        said(&mut session, &format!("{insert} (1, 1)"));
+        let parent = format!("INSERT INTO {database}.parent VALUES (1000, 'n5', '')");
+        assert!(refused(&mut session, &parent).contains("Duplicate"));
+        let delete = format!("DELETE FROM {database}.parent WHERE id = 7");
+        assert!(refused(&mut session, &delete).contains("foreign key"));
+    }
+    all(&mut session, &["DROP USER app", "DROP DATABASE shop2", "DROP DATABASE shop3"]);
+    all(&mut session, &["DROP DATABASE shop"]);
+    said(&mut session, &format!("RESTORE ALL FROM '{plain}' WITH accounts"));
+    assert_eq!(sums(&mut session, "shop"), before);
+    let grants = session.query("SHOW GRANTS FOR app").unwrap();
+    assert!(grants.len() == 2, "{}", grants.len());
+}
+
+#[test]
+fn a_table_comes_back_alone_if_its_parents_are_there() {
+    let (server, place) = (Server::start(&["--workers=2"]), Place::new());
+    let mut session = server.session().unwrap();
+    make_shop(&mut session);
+    let saved = place.at("child");
+    said(&mut session, &format!("BACKUP TABLE shop.child, shop.parent INTO '{saved}'"));
+    all(&mut session, &["CREATE DATABASE other"]);
+    let child = format!("RESTORE TABLE shop.child AS other.child FROM '{saved}'");
+    assert!(refused(&mut session, &child).contains("parent"));
+    all(
+        &mut session,
+        &[
+            "CREATE TABLE other.parent LIKE shop.parent",
+            "INSERT INTO other.parent SELECT * FROM shop.parent WHERE id < 200",
+        ],
+    );
+    assert!(refused(&mut session, &child).contains("foreign key"));
+    assert_eq!(
+        number(
+            &mut session,
+            "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = 'other'"
+        ),
+        1
+    );
+    said(&mut session, "INSERT INTO other.parent SELECT * FROM shop.parent WHERE id >= 200");
+    said(&mut session, &child);
+    assert_eq!(sum(&mut session, "other.child", CHILD), sum(&mut session, "shop.child", CHILD));
+    // Parents follow their new names; other names that are made up too.
+    let swapped =
+        format!("RESTORE TABLE shop.parent AS shop.kin, shop.child AS shop.kid FROM '{saved}'");
+    said(&mut session, "ALTER TABLE child DROP FOREIGN KEY fk");
+    said(&mut session, &swapped);
+    assert!(refused(&mut session, "DELETE FROM kin WHERE id = 9").contains("foreign key"));
+    said(&mut session, "DROP TABLE kid");
+    // Names that cannot be meant.
+    let (twice, missing) = (
+        format!("RESTORE TABLE shop.parent AS d, shop.parent AS d FROM '{saved}'"),
+        format!("RESTORE TABLE shop.plain AS p FROM '{saved}'"),
+    );
+    assert!(refused(&mut session, &twice).contains("already exists"));
+    assert!(refused(&mut session, &missing).contains("not in the backup"));
+    said(
+        &mut session,
+        &format!("RESTORE TABLE shop.child AS c5 FROM '{saved}' WITH structure_only"),
+    );
+    assert_eq!(number(&mut session, "SELECT COUNT(*) FROM c5"), 0);
+}
+
+#[test]
+fn what_is_damaged_is_refused_and_changes_nothing() {
+    let (server, place) = (Server::start(&["--workers=2"]), Place::new());
+    let mut session = server.session().unwrap();
+    make_shop(&mut session);
+    let saved = place.at("b");
+    said(&mut session, &format!("BACKUP ALL INTO '{saved}'"));
+    for (what, part) in [
+        (format!("BACKUP ALL INTO '{saved}'"), "not empty"),
+        ("BACKUP ALL INTO 'relative'".to_owned(), "absolute"),
+        ("BACKUP ALL INTO '/tmp/../x'".to_owned(), "absolute"),
+        ("BACKUP ALL INTO 's3://bucket/x'".to_owned(), "not supported yet"),
+        ("BACKUP ALL INTO '/nowhere/x'".to_owned(), "cannot be made"),
+        (format!("BACKUP ALL INTO '{}' WITH incremental", place.at("c")), "not known"),
+        (format!("RESTORE ALL FROM '{}'", place.at("c")), "no backup"),
+    ] {
+        let why = refused(&mut session, &what);
+        assert!(why.contains(part), "{what}: {why}");
+    }
+    let verify = || {
+        let mut command = Command::new(binary());
+        command.args(["backup", "verify", &saved]);
+        run(command)
+    };
+    assert!(verify().status.success());
+    let file = Path::new(&saved).join("000002.rows");
+    let whole = fs::read(&file).unwrap();
+    let mut damaged = whole.clone();
+    let middle = damaged.len() / 2;
+    damaged[middle] ^= 1;
+    for bytes in [&damaged[..], &whole[..middle]] {
+        fs::write(&file, bytes).unwrap();
+        let output = verify();
+        let why = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && why.contains("000002.rows"), "{why}");
+        let why = refused(&mut session, &format!("RESTORE DATABASE shop AS s2 FROM '{saved}'"));
+        assert!(why.contains("000002.rows"), "{why}");
+    }
+    assert_eq!(
+        number(
+            &mut session,
+            "SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name = 's2'"
+        ),
+        0
+    );
+    fs::write(&file, whole).unwrap();
+    said(&mut session, &format!("RESTORE DATABASE shop AS s2 FROM '{saved}'"));
+}
+
+#[test]
+fn a_job_is_seen_and_cancelled() {
+    let (server, place) = (Server::start(&["--workers=2"]), Place::new());
+    let mut session = server.session().unwrap();
+    make_shop(&mut session);
+    for _ in 0..4 {
+        said(&mut session, "INSERT INTO plain SELECT * FROM plain");
+    }
+    let is_cancelled = (0..50).any(|round| {
+        let saved = place.at(&round.to_string());
+        let mut own = server.session().unwrap();
+        let statement = format!("BACKUP ALL INTO '{saved}'");
+        let asked = thread::spawn(move || own.query(&statement).map(|_| ()));
+        while !asked.is_finished() {
+            let rows = session.query("SHOW BACKUP JOBS").unwrap();
+            let running = rows.iter().find(|row| row[9].as_deref() == Some("running"));
+            let Some(job) = running.and_then(|row| row[0].clone()) else { continue };
+            // It may have ended in this moment.
+            let _ = session.query(&format!("CANCEL BACKUP JOB {job}"));
+        }
+        match asked.join().unwrap() {
+            Ok(()) => {
+                assert!(Path::new(&saved).join("manifest.json").exists());
+                false
+            }
+            Err(error) => {
+                assert!(error.to_string().contains("cancelled"), "{error}");
+                assert!(!Path::new(&saved).exists(), "nothing is left");
+                true
+            }
+        }
+    });
+    assert!(is_cancelled);
+    assert!(refused(&mut session, "CANCEL BACKUP JOB 9999").contains("no backup job"));
+}
+
+const ACCOUNTS: i64 = 400;
+
+/// Accounts with money, and a large table that makes backups take their time.
+fn make_bank(session: &mut Session) {
+    all(
+        session,
+        &[
+            "CREATE DATABASE bank",
+            "USE bank",
+            "CREATE TABLE account (id INT PRIMARY KEY, balance INT NOT NULL)",
+            "CREATE TABLE filler (id INT AUTO_INCREMENT PRIMARY KEY, text VARCHAR(200))",
+            "SET cte_max_recursion_depth = 100000",
+            "INSERT INTO account WITH RECURSIVE n AS (SELECT 1 i UNION ALL SELECT i + 1 FROM n \
+             WHERE i < 400) SELECT i, 100 FROM n",
+            "INSERT INTO filler (text) WITH RECURSIVE n AS (SELECT 1 i UNION ALL SELECT i + 1 \
+             FROM n WHERE i < 10000) SELECT REPEAT('x', 150) FROM n",
+        ],
+    );
+}
+
+/// Tells whoever moves money to stop, also when the test fails.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Moves money until it is told to stop.
+fn move_money(cluster: &Processes, seed: i64, stop: &AtomicBool) {
+    let (mut at, mut session) = (seed, None);
+    while !stop.load(Ordering::Relaxed) {
+        let Some(open) = &mut session else {
+            session = cluster.session(SQL).ok();
+            continue;
+        };
+        at = (at * 7_919 + 13) % 1_000_003;
+        let (from, to) = (at % ACCOUNTS + 1, at / 7 % ACCOUNTS + 1);
+        let moved = [
+            "BEGIN".to_owned(),
+            format!("UPDATE bank.account SET balance = balance - 3 WHERE id = {from}"),
+            format!("UPDATE bank.account SET balance = balance + 3 WHERE id = {to}"),
+            "COMMIT".to_owned(),
+        ]
+        .iter()
+        .all(|statement| open.query(statement).is_ok());
+        if !moved && open.query("ROLLBACK").is_err() {
+            session = None;
+        }
+    }
+}
+
+/// Backups at any moments, while money moves and a data node is killed during half of them: each
+/// shows one moment, or is none.
+#[test]
+fn backups_show_one_moment_while_nodes_die() {
+    let place = Place::new();
+    let mut cluster = Processes::start(SMALL);
+    let mut session = cluster.session(SQL).unwrap();
+    make_bank(&mut session);
+    let mut made = BTreeMap::new();
+    for round in 0..4u64 {
+        let saved = place.at(&round.to_string());
+        let stop = AtomicBool::new(false);
+        let result = thread::scope(|scope| {
+            let (cluster, stop) = (&cluster, &stop);
+            let _stop = Stop(stop);
+            for seed in 0..2 {
+                scope.spawn(move || move_money(cluster, seed + 1, stop));
+            }
+            thread::sleep(Duration::from_millis(100));
+            let mut own = cluster.session(SQL).unwrap();
+            let statement = format!("BACKUP ALL INTO '{saved}'");
+            let asked = scope.spawn(move || own.query(&statement).map(|_| ()));
+            if round % 2 == 1 {
+                thread::sleep(Duration::from_millis(20 * round));
+                cluster.signal(2, "-KILL");
+            }
+            asked.join().unwrap()
+        });
+        match result {
+            Ok(()) => drop(made.insert(round, saved)),
+            Err(error) => assert!(!Path::new(&saved).exists(), "{error}: something is left"),
+        }
+        if round % 2 == 1 {
+            cluster.wait_for_end(2);
+            cluster.start_node(2);
+            cluster.wait_until_complete(SQL);
+        }
+    }
+    assert!(made.len() >= 2, "{made:?}");
+    for (round, saved) in &made {
+        said(&mut session, &format!("RESTORE DATABASE bank AS b{round} FROM '{saved}'"));
+        check_bank(&mut session, &format!("b{round}"));
+    }
+    let last = made.values().last().unwrap();
+    // Into clusters of other shapes.
+    for shape in
+        [Layout { data: 2, replicas: 1, ..SMALL }, Layout { data: 1, replicas: 1, ..SMALL }]
+    {
+        let other = Processes::start(shape);
+        let mut session = other.session(SQL).unwrap();
+        said(&mut session, &format!("RESTORE ALL FROM '{last}'"));
+        check_bank(&mut session, "bank");
+    }
+}
+
+fn check_bank(session: &mut Session, database: &str) {
+    let of = |what: &str| format!("SELECT {what} FROM {database}");
+    assert_eq!(number(session, &(of("SUM(balance)") + ".account")), 100 * ACCOUNTS, "{database}");
+    assert_eq!(number(session, &(of("COUNT(*)") + ".account")), ACCOUNTS);
+    assert_eq!(number(session, &(of("COUNT(*)") + ".filler")), 10_000);
+}
+
+/// The SQL node dies in the middle of a restore: nobody sees anything of it, and the next restore
+/// takes away what it has left.
+#[test]
+fn a_restore_whose_node_dies_is_not_seen() {
+    let place = Place::new();
+    let mut cluster = Processes::start(SMALL);
+    let mut session = cluster.session(SQL + 1).unwrap();
+    make_bank(&mut session);
+    let saved = place.at("b");
+    said(&mut session, &format!("BACKUP DATABASE bank INTO '{saved}'"));
+    let mut own = cluster.session(SQL).unwrap();
+    let statement = format!("RESTORE DATABASE bank AS again FROM '{saved}'");
+    let asked = thread::spawn({
+        let statement = statement.clone();
+        move || own.query(&statement).map(|_| ())
+    });
+    let count = "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = 'again'";
+    let schema = "SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name = 'again'";
+    while number(&mut session, schema) == 0 {
+        thread::sleep(Duration::from_millis(1));
+    }
+    cluster.kill(&[SQL]);
+    if asked.join().unwrap().is_ok() {
+        // It was faster.
+        assert_eq!(number(&mut session, count), 2);
+        return;
+    }
+    let seen = number(&mut session, count);
+    assert!(seen == 0 || seen == 2, "{seen} tables are seen");
+    if seen == 0 {
+        said(&mut session, &statement);
+    }
+    check_bank(&mut session, "again");
+}
