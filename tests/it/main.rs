@@ -38,6 +38,7 @@ mod scripts;
 mod server;
 mod slices;
 mod stalls;
+mod sweeps;
 mod sysbench;
 mod threads;
 mod tls;
