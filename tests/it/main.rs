@@ -42,6 +42,7 @@ mod server;
 mod shared_memory;
 mod slices;
 mod stalls;
+mod sweeps;
 mod sysbench;
 mod threads;
 mod tls;

@@ -364,8 +364,8 @@ impl Loader {
         let mut complete = Vec::with_capacity(rows.len());
         for (number, mut row) in rows.into_iter().enumerate() {
             self.maker.complete(run, &mut row, true).await?;
-            let values = self.maker.kernel_row(run, &row, hidden + number as u64);
             let id = ids.of(number, &row);
+            let values = self.maker.moved_kernel_row(run, &mut row, hidden + number as u64);
             complete.push(New { values, row, id });
             run.worked_to_write().await?;
         }
@@ -474,6 +474,8 @@ struct Splitter {
     escaped: Option<u8>,
     lines_start: Vec<u8>,
     lines_end: Vec<u8>,
+    /// Bytes with which something begins that is not part of a field as it is.
+    special: [bool; 256],
     ignored: u64,
     /// How long the rest must be before it is worth to look for the end of its first line: twice
     /// as long as when there was none, so that a line of any length is read two times at most.
@@ -497,14 +499,24 @@ impl Splitter {
         let bytes = |given: &Option<Box<[u8]>>, default: &[u8]| {
             given.as_ref().map_or_else(|| default.to_vec(), |given| given.to_vec())
         };
+        let fields_end = bytes(&format.fields_terminated, b"\t");
+        let lines_end = bytes(&format.lines_terminated, b"\n");
+        let enclosed = bytes(&format.fields_enclosed, b"").first().copied();
+        let escaped = bytes(&format.fields_escaped, b"\\").first().copied();
+        let mut special = [false; 256];
+        let first = [fields_end.first().copied(), lines_end.first().copied()];
+        for byte in first.into_iter().chain([enclosed, escaped]).flatten() {
+            special[usize::from(byte)] = true;
+        }
         Self {
             buffer: Vec::new(),
             at: 0,
-            fields_end: bytes(&format.fields_terminated, b"\t"),
-            enclosed: bytes(&format.fields_enclosed, b"").first().copied(),
-            escaped: bytes(&format.fields_escaped, b"\\").first().copied(),
+            fields_end,
+            enclosed,
+            escaped,
             lines_start: bytes(&format.lines_starting, b""),
-            lines_end: bytes(&format.lines_terminated, b"\n"),
+            lines_end,
+            special,
             ignored,
             worth: 0,
             held,
@@ -543,6 +555,15 @@ impl Splitter {
             }
             return Ok(Some(fields));
         }
+    }
+
+    /// The bytes from a place on that are part of a field as they are, and can be taken before the
+    /// next look at the time.
+    fn plain(&self, at: usize) -> &[u8] {
+        let rest = &self.buffer[at..];
+        let rest = &rest[..rest.len().min(LOOK_BYTES)];
+        let end = rest.iter().position(|byte| self.special[usize::from(*byte)]);
+        &rest[..end.unwrap_or(rest.len())]
     }
 
     fn line(&self, last: bool) -> Result<Line, SqlError> {
@@ -594,6 +615,12 @@ impl Splitter {
             if at - looked >= LOOK_BYTES {
                 looked = at;
                 self.pauses.look()?;
+            }
+            let plain = self.plain(at);
+            if !plain.is_empty() {
+                value.extend_from_slice(plain);
+                at += plain.len();
+                continue;
             }
             let Some(byte) = bytes.get(at).copied() else {
                 // A field that is never closed was not enclosed: its first byte is part of it.
