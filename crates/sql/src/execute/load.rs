@@ -83,6 +83,7 @@ pub(crate) async fn load_data(
     }
     let mut source = Source::begin(session, load, out)?;
     let mut run = Run::new(session, &[]);
+    run.context.strict = !lenient && run.context.facts.sql_mode.is_strict();
     run.session.wrote(definition.table.id);
     let mut loader = Loader {
         maker,
