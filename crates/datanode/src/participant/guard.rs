@@ -208,7 +208,7 @@ impl Participant {
         let Some(lock) = lock else { return Some(operation) };
         let partition = operation.partition;
         let replica = self.replicas.get_mut(&partition).expect("admitted operations are here");
-        let ticket = u64::from(operation.number.0);
+        let ticket = operation.number.0;
         let answer = replica.locks.request(lock, LockOwner(handle.0), Mode::Shared, ticket);
         assert_eq!(answer, LockAnswer::Waiting, "{partition}: the owner of a guard holds its lock");
         probe!(ctx, "participant: change waits for a guarded range");

@@ -125,7 +125,7 @@ impl Participant {
                 continue;
             }
             let handle = *leg.get_or_insert_with(|| self.leg_for(ctx, name, chain, coordinator));
-            if handle.is_some_and(|handle| self.waits.has(handle, u64::from(number.0))) {
+            if handle.is_some_and(|handle| self.waits.has(handle, number.0)) {
                 return ctx.refuse(from, "an operation is sent again while it waits");
             }
             match handle {
@@ -184,6 +184,7 @@ impl Participant {
 
     /// Locks the row and runs the operation, or parks it until the lock is granted, at most until
     /// its deadline.
+    #[expect(clippy::too_many_lines, reason = "an operation from its checks to its answer")]
     fn run_operation(
         &mut self,
         ctx: &mut Ctx<'_>,
