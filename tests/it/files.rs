@@ -16,7 +16,7 @@ struct Bench {
 impl Bench {
     fn new() -> Bench {
         let directory = temporary_directory();
-        fs::create_dir(directory.join("files")).unwrap();
+        fs::create_dir(directory.join("files")).expect("a directory of its own");
         let files = directory.join("files").display().to_string();
         let server = Server::start(&["--secure-file-priv", &files]);
         Bench { server, directory }

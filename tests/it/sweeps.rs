@@ -110,7 +110,6 @@ fn check(cluster: &Processes, (old, new): (i64, i64), result: &Result<(), QueryE
         }
         Err(QueryError::Refused(..)) => assert_eq!(now, old, "it was refused: {result:?}"),
     }
-    println!("{old} was to be {new}: {result:?}, {now}");
     now
 }
 
