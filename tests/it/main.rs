@@ -39,7 +39,6 @@ mod replaced;
 mod rot;
 mod scripts;
 mod server;
-mod shared_memory;
 mod slices;
 mod stalls;
 mod sweeps;

@@ -390,7 +390,6 @@ impl Desk {
                         }
                     }
                     LinkEvent::Renewed { .. }
-                    | LinkEvent::NotShared { .. }
                     | LinkEvent::Refused { .. }
                     | LinkEvent::Credentials { .. } => {}
                 }

@@ -19,7 +19,6 @@ use std::collections::BTreeSet;
 use model::NodeId;
 use stdx::{Duration, Instant};
 
-use super::super::address::UNIX;
 use super::super::greeting::Identity;
 use super::super::pending::{Errand, Pending, Stage};
 use super::super::{Broken, LinkEvent};
@@ -47,7 +46,7 @@ impl Keeper {
     pub(super) fn connected(&mut self, token: u64, errand: Errand) {
         let Some(pending) = self.pending.get_mut(&token) else { return };
         let Some(credentials) = &self.setup.credentials else { return self.greet(token, errand) };
-        if pending.transport == UNIX {
+        if pending.transport == "Unix" {
             return self.greet(token, errand);
         }
         let role = NodeRole::from(self.peers[&errand.node].peer.role);
@@ -122,7 +121,7 @@ impl Keeper {
 
     /// Whether whoever greets is who it says.
     pub(super) fn proves(&self, pending: &Pending, identity: &Identity) -> Result<(), Trouble> {
-        if self.setup.credentials.is_none() || pending.transport == UNIX {
+        if self.setup.credentials.is_none() || pending.transport == "Unix" {
             return Ok(());
         }
         if !pending.is_encrypted() {
