@@ -44,7 +44,7 @@ pub(crate) use link::{
 pub use service::{
     Asker, Expected, Secured, accept_secured, connect_by_authority, connect_secured,
 };
-pub use signing_request::{SigningRequest, hex, sha256_hex, signing_request};
+pub use signing_request::{SigningRequest, hex, sha256_hex, signing_request, unhex};
 use verifier::fingerprint;
 
 /// What encryption is asked for: MySQL's variables.

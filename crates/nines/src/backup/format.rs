@@ -16,11 +16,11 @@
 //! make others that fit.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
-use aws_lc_rs::{digest, hmac};
+use aws_lc_rs::hmac;
 use lz4_flex::block::{compress_into, decompress_into, get_maximum_output_size};
+use runtime::{hex, sha256_hex};
 use serde::{Deserialize, Serialize};
 
 /// The version of the form that is written and read.
@@ -101,26 +101,9 @@ impl DataKey {
     }
 }
 
-/// Bytes in hexadecimal.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a text does not fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
-/// Bytes of hexadecimal.
-pub(super) fn unhex(text: &str) -> Option<Vec<u8>> {
-    let digits = text.as_bytes();
-    let digit = |at: usize| char::from(*digits.get(at)?).to_digit(16).map(|digit| digit as u8);
-    let byte = |at: usize| Some(digit(2 * at)? << 4 | digit(2 * at + 1)?);
-    (digits.len().is_multiple_of(2)).then(|| (0..digits.len() / 2).map(byte).collect())?
-}
-
 /// The text of `manifest.check`.
 pub(super) fn check_of(manifest: &[u8], key: Option<&DataKey>) -> String {
-    let mut text = format!("sha256 {}\n", hex(digest::digest(&digest::SHA256, manifest).as_ref()));
+    let mut text = format!("sha256 {}\n", sha256_hex(manifest));
     if let Some(key) = key {
         let tag = hmac::sign(&key.manifest, manifest);
         text += &format!("hmac-sha256 {}\n", hex(tag.as_ref()));

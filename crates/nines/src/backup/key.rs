@@ -10,9 +10,10 @@ use std::io::Read;
 use argon2::{Algorithm, Argon2, Block, Params, Version};
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::hmac;
+use runtime::{hex, unhex};
 use sql::BackupKey;
 
-use super::format::{DataKey, Encryption, hex, unhex};
+use super::format::{DataKey, Encryption};
 
 const CIPHER: &str = "AES-256-GCM";
 const OF_PASSPHRASE: &str = "argon2id";

@@ -5,11 +5,12 @@ use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use aws_lc_rs::digest;
+use runtime::hex;
 use sql::{BackupKey, Contents, ListedBackup};
 
 use super::format::{
-    CHECK, DEFINITIONS, DataKey, FORM, FileEntry, HEAD, MANIFEST, Manifest, Place, check_of, hex,
-    open, stored_length,
+    CHECK, DEFINITIONS, DataKey, FORM, FileEntry, HEAD, MANIFEST, Manifest, Place, check_of, open,
+    stored_length,
 };
 use super::key;
 

@@ -7,11 +7,12 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use aws_lc_rs::digest;
+use runtime::hex;
 use sql::{BackupKey, Contents};
 
 use super::format::{
     CHECK, DEFINITIONS, DEFINITIONS_NUMBER, DataKey, Encryption, FORM, FileEntry, MANIFEST,
-    Manifest, Place, check_of, hex, seal,
+    Manifest, Place, check_of, seal,
 };
 use super::key;
 

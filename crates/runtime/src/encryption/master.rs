@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{KEY, derive};
-use crate::tls::{hex, read_key};
+use crate::tls::{hex, read_key, unhex};
 
 /// The variable of the environment that may hold a key.
 pub(super) const VARIABLE: &str = "NINES_ENCRYPTION_KEY";
@@ -170,7 +170,7 @@ impl MasterKey {
 
     /// A key as text: hexadecimal digits, or base64.
     fn parse(text: &str) -> Option<MasterKey> {
-        let bytes = if text.len() == KEY * 2 { hexadecimal(text)? } else { base64(text)? };
+        let bytes = if text.len() == KEY * 2 { unhex(text)? } else { base64(text)? };
         bytes.try_into().ok().map(MasterKey)
     }
 }
@@ -179,12 +179,6 @@ impl fmt::Display for KeyName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&hex(&self.0))
     }
-}
-
-fn hexadecimal(text: &str) -> Option<Vec<u8>> {
-    let digit = |byte: u8| char::from(byte).to_digit(16);
-    let pair = |pair: &[u8]| Some((digit(pair[0])? * 16 + digit(pair[1])?) as u8);
-    text.as_bytes().chunks_exact(2).map(pair).collect()
 }
 
 fn base64(text: &str) -> Option<Vec<u8>> {

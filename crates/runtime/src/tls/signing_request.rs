@@ -69,6 +69,14 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// The bytes of hexadecimal digits; none if there are others among them, or one is left over.
+pub fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    let pair = |pair: &[u8]| Some((digit(pair[0])? * 16 + digit(pair[1])?) as u8);
+    let pairs = text.as_bytes().chunks_exact(2);
+    pairs.remainder().is_empty().then(|| pairs.map(pair).collect())?
+}
+
 /// SHA-256 in hexadecimal digits.
 pub fn sha256_hex(bytes: &[u8]) -> String {
     hex(digest(&SHA256, bytes).as_ref())
