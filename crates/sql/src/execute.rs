@@ -29,6 +29,7 @@ pub(crate) mod rehearse;
 pub(crate) mod row;
 pub(crate) mod run;
 pub(crate) mod scan;
+mod separators;
 pub(crate) mod snapshot;
 pub(crate) mod update;
 pub(crate) mod window;

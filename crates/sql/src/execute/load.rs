@@ -33,6 +33,7 @@ use crate::execute::reference::batch::Batch;
 use crate::execute::reference::children::{Cascade, before_delete};
 use crate::execute::row::{RowMaker, implicit_default};
 use crate::execute::run::{Row, Run};
+use crate::execute::separators::Separators;
 use crate::files::{self, Input};
 use crate::insert_id::{InsertId, RowId, StoredIds};
 use crate::kernel::Kernel;
@@ -471,11 +472,7 @@ impl Loader {
 struct Splitter {
     buffer: Vec<u8>,
     at: usize,
-    fields_end: Vec<u8>,
-    enclosed: Option<u8>,
-    escaped: Option<u8>,
-    lines_start: Vec<u8>,
-    lines_end: Vec<u8>,
+    form: Separators,
     /// Bytes with which something begins that is not part of a field as it is.
     special: [bool; 256],
     ignored: u64,
@@ -498,32 +495,14 @@ impl Splitter {
     }
 
     fn with(format: &ast::FileFormat, ignored: u64, held: Held, pauses: Pauses) -> Self {
-        let bytes = |given: &Option<Box<[u8]>>, default: &[u8]| {
-            given.as_ref().map_or_else(|| default.to_vec(), |given| given.to_vec())
-        };
-        let fields_end = bytes(&format.fields_terminated, b"\t");
-        let lines_end = bytes(&format.lines_terminated, b"\n");
-        let enclosed = bytes(&format.fields_enclosed, b"").first().copied();
-        let escaped = bytes(&format.fields_escaped, b"\\").first().copied();
+        let form = Separators::of(format);
+        let Separators { fields_end, enclosed, escaped, lines_end, .. } = &form;
         let mut special = [false; 256];
         let first = [fields_end.first().copied(), lines_end.first().copied()];
-        for byte in first.into_iter().chain([enclosed, escaped]).flatten() {
+        for byte in first.into_iter().chain([*enclosed, *escaped]).flatten() {
             special[usize::from(byte)] = true;
         }
-        Self {
-            buffer: Vec::new(),
-            at: 0,
-            fields_end,
-            enclosed,
-            escaped,
-            lines_start: bytes(&format.lines_starting, b""),
-            lines_end,
-            special,
-            ignored,
-            worth: 0,
-            held,
-            pauses,
-        }
+        Self { buffer: Vec::new(), at: 0, form, special, ignored, worth: 0, held, pauses }
     }
 
     /// Takes the next bytes of the file.
@@ -574,9 +553,11 @@ impl Splitter {
         if at >= bytes.len() {
             return Ok(None);
         }
-        if !self.lines_start.is_empty() {
-            let Some(start) = find(&bytes[at..], &self.lines_start) else { return Ok(None) };
-            at += start + self.lines_start.len();
+        if !self.form.lines_start.is_empty() {
+            let Some(start) = find(&bytes[at..], &self.form.lines_start) else {
+                return Ok(None);
+            };
+            at += start + self.form.lines_start.len();
         }
         let mut fields = Vec::new();
         let mut looked = at;
@@ -592,10 +573,10 @@ impl Splitter {
             let ends = |end: &[u8]| !end.is_empty() && rest.starts_with(end);
             // The end of a line may begin like that of a field: `|` and `|\n`. Alike, there is one
             // line. An end that is cut in two needs no care: without the rest no line comes out.
-            if ends(&self.lines_end) && self.lines_end != self.fields_end {
-                return Ok(Some((fields, at + self.lines_end.len())));
-            } else if ends(&self.fields_end) {
-                at += self.fields_end.len();
+            if ends(&self.form.lines_end) && self.form.lines_end != self.form.fields_end {
+                return Ok(Some((fields, at + self.form.lines_end.len())));
+            } else if ends(&self.form.fields_end) {
+                at += self.form.fields_end.len();
             } else if rest.is_empty() {
                 return Ok(last.then_some((fields, at)));
             } else {
@@ -609,7 +590,7 @@ impl Splitter {
     fn field(&self, start: usize, last: bool) -> Result<Option<Field>, SqlError> {
         let bytes = &self.buffer;
         let (mut value, mut at) = (Vec::new(), start);
-        let quoted = self.enclosed.filter(|quote| bytes.get(at) == Some(quote));
+        let quoted = self.form.enclosed.filter(|quote| bytes.get(at) == Some(quote));
         at += usize::from(quoted.is_some());
         let mut is_null = false;
         let mut looked = at;
@@ -629,7 +610,7 @@ impl Splitter {
                 value.splice(0..0, quoted);
                 return Ok(last.then_some((Some(value), at)));
             };
-            if Some(byte) == self.escaped && self.escaped != self.enclosed {
+            if Some(byte) == self.form.escaped && self.form.escaped != self.form.enclosed {
                 let next = match bytes.get(at + 1) {
                     Some(next) => *next,
                     None if last => return Ok(Some((Some(value), at + 1))),
@@ -663,15 +644,15 @@ impl Splitter {
             } else {
                 let rest = &bytes[at..];
                 let ends = |end: &[u8]| !end.is_empty() && rest.starts_with(end);
-                if ends(&self.fields_end) || ends(&self.lines_end) {
+                if ends(&self.form.fields_end) || ends(&self.form.lines_end) {
                     let null = is_null && value == b"N";
                     return Ok(Some((if null { None } else { Some(value) }, at)));
                 }
                 // An end may be cut in two by the packet.
-                let longest = self.fields_end.len().max(self.lines_end.len());
+                let longest = self.form.fields_end.len().max(self.form.lines_end.len());
                 let cut = rest.len() < longest && !last;
                 let begins = |end: &[u8]| end.starts_with(rest) && end.len() > rest.len();
-                if cut && (begins(&self.fields_end) || begins(&self.lines_end)) {
+                if cut && (begins(&self.form.fields_end) || begins(&self.form.lines_end)) {
                     return Ok(None);
                 }
             }

@@ -17,6 +17,7 @@ use sqltype::{Datum, SqlType, TypeKind};
 
 use crate::catalog::option;
 use crate::execute::run::Run;
+use crate::execute::separators::Separators;
 use crate::execute::{check_pushdown, cursor, snapshot};
 use crate::files::{self, Output};
 use crate::plan::operator::QueryPlan;
@@ -36,13 +37,9 @@ enum Form {
 
 /// What FIELDS and LINES say.
 struct Lines {
-    fields_end: Vec<u8>,
-    enclosed: Option<u8>,
+    separators: Separators,
     /// Only texts are enclosed.
     only_texts: bool,
-    escaped: Option<u8>,
-    lines_start: Vec<u8>,
-    lines_end: Vec<u8>,
     /// What texts are written in; none for that of their column.
     charset: Option<Charset>,
 }
@@ -125,50 +122,40 @@ impl Lines {
     /// # Errors
     /// 1235 for columns of a fixed width, and for character sets without ASCII.
     fn new(format: &FileFormat, charset: Option<Charset>) -> Result<Self, SqlError> {
-        let bytes = |given: &Option<Box<[u8]>>, default: &[u8]| {
-            given.as_ref().map_or_else(|| default.to_vec(), |given| given.to_vec())
-        };
-        let fields_end = bytes(&format.fields_terminated, b"\t");
-        let enclosed = bytes(&format.fields_enclosed, b"").first().copied();
-        if fields_end.is_empty() && enclosed.is_none() {
+        let separators = Separators::of(format);
+        if separators.fields_end.is_empty() && separators.enclosed.is_none() {
             return Err(SqlError::not_supported("INTO OUTFILE without separators of fields"));
         }
         if charset.is_some_and(|charset| !has_ascii(charset)) {
             return Err(SqlError::not_supported("INTO OUTFILE in a character set without ASCII"));
         }
-        Ok(Self {
-            fields_end,
-            enclosed,
-            only_texts: format.optionally_enclosed,
-            escaped: bytes(&format.fields_escaped, b"\\").first().copied(),
-            lines_start: bytes(&format.lines_starting, b""),
-            lines_end: bytes(&format.lines_terminated, b"\n"),
-            charset,
-        })
+        let only_texts = format.optionally_enclosed;
+        Ok(Self { separators, only_texts, charset })
     }
 
     fn row(&self, out: &mut Vec<u8>, row: &[Datum], types: &[&SqlType]) {
-        out.extend_from_slice(&self.lines_start);
+        out.extend_from_slice(&self.separators.lines_start);
         for (at, (value, sql_type)) in row.iter().zip(types).enumerate() {
             if at > 0 {
-                out.extend_from_slice(&self.fields_end);
+                out.extend_from_slice(&self.separators.fields_end);
             }
             self.field(out, value, sql_type);
         }
-        out.extend_from_slice(&self.lines_end);
+        out.extend_from_slice(&self.separators.lines_end);
     }
 
     fn field(&self, out: &mut Vec<u8>, value: &Datum, sql_type: &SqlType) {
         let Some(text) = sqltype::text(value, sql_type) else {
-            match self.escaped {
+            match self.separators.escaped {
                 Some(escape) => out.extend_from_slice(&[escape, b'N']),
                 None => out.extend_from_slice(b"NULL"),
             }
             return;
         };
-        let quote = self.enclosed.filter(|_| !self.only_texts || !is_number(&sql_type.kind));
+        let quote =
+            self.separators.enclosed.filter(|_| !self.only_texts || !is_number(&sql_type.kind));
         out.extend(quote);
-        let text = match self.escaped {
+        let text = match self.separators.escaped {
             Some(escape) => Cow::Owned(self.with_escapes(&text, escape, quote)),
             None => text,
         };
@@ -178,8 +165,8 @@ impl Lines {
 
     /// A value in which nothing is left that would be taken for an end.
     fn with_escapes(&self, text: &[u8], escape: u8, quote: Option<u8>) -> Vec<u8> {
-        let end = quote.or(self.fields_end.first().copied());
-        let line = self.lines_end.first().copied();
+        let end = quote.or(self.separators.fields_end.first().copied());
+        let line = self.separators.lines_end.first().copied();
         let mut safe = Vec::with_capacity(text.len());
         for byte in text {
             let is_end = Some(*byte) == end || Some(*byte) == line;
