@@ -117,13 +117,7 @@ async fn make(
     check_names_free(session, &name.database, None, &complete.checks)?;
     check_primary_key(session, &complete)?;
     let full = name.full();
-    let planned = Planned {
-        name,
-        id: None,
-        parts: complete.parts(),
-        renamed: Vec::new(),
-        is_replaced: false,
-    };
+    let planned = Planned::new(name, complete.parts());
     let linked = foreign_key::link(session, &planned)?;
     let create = kernel_form::create(&full, &name.name, &complete);
     match change(session, linked.with(create)).await {

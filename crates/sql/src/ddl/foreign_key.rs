@@ -107,6 +107,13 @@ pub(super) struct Planned<'a> {
     pub(super) is_replaced: bool,
 }
 
+impl<'a> Planned<'a> {
+    /// A table that is not there yet.
+    pub(super) fn new(name: &'a TableName, parts: Parts<'a>) -> Self {
+        Self { name, id: None, parts, renamed: Vec::new(), is_replaced: false }
+    }
+}
+
 /// Checks the foreign keys of a table as it will be, and those that refer to it. What has to be
 /// changed with it.
 pub(super) fn link(session: &Session, table: &Planned<'_>) -> Result<Linked, SqlError> {

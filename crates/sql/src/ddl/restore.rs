@@ -63,13 +63,7 @@ pub(crate) async fn stage(
     complete: &Complete,
 ) -> Result<TableId, SqlError> {
     check_names_free(session, &name.database, None, &complete.checks)?;
-    let planned = Planned {
-        name,
-        id: None,
-        parts: complete.parts(),
-        renamed: Vec::new(),
-        is_replaced: false,
-    };
+    let planned = Planned::new(name, complete.parts());
     // Which parents have to be there the caller knows: some are restored too.
     let checks = std::mem::replace(&mut session.variables.foreign_key_checks, false);
     let linked = foreign_key::link_copy(session, &planned);
