@@ -21,11 +21,15 @@ fn script(name: &str) -> PathBuf {
     workspace().join("tests").join("connectors").join(name)
 }
 
+/// What ends a program that takes longer, and the seconds that it is given.
+pub(crate) const LIMITED: [&str; 2] = ["timeout", "300"];
+
 /// A program that is ended when it does not end by itself: a connector may wait for ever for what
 /// the server does not send.
 fn within(program: impl AsRef<OsStr>) -> Command {
-    let mut command = Command::new("timeout");
-    command.arg("300").arg(program);
+    let [limiter, seconds] = LIMITED;
+    let mut command = Command::new(limiter);
+    command.arg(seconds).arg(program);
     command
 }
 

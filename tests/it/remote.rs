@@ -8,7 +8,7 @@ use tests::cluster::{Processes, SMALL, SQL};
 use tests::network::{Family, Network};
 use tests::{all, succeed, workspace};
 
-use super::connectors::tools;
+use super::connectors::{LIMITED, tools};
 use super::hosts::say;
 
 /// The password of `app`, who is let in over TLS only.
@@ -58,8 +58,9 @@ impl Remote {
     fn command(&mut self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let authority = self.authority();
         let network: &mut Network = self.cluster.network().expect("it was started on hosts");
-        let mut command = network.command(HOST, "timeout");
-        command.arg("300").arg(program);
+        let [limiter, seconds] = LIMITED;
+        let mut command = network.command(HOST, limiter);
+        command.arg(seconds).arg(program);
         command.env("DB_USER", "app").env("DB_PASSWORD", PASSWORD).env("DB_CA", authority);
         command
     }
