@@ -57,6 +57,7 @@ class Cluster:
         with open(self.config, "w") as file:
             file.write("\n".join(lines) + "\n")
         self.processes = {}
+        self.sql_options = []
 
     def start(self):
         began = time.monotonic()
@@ -72,7 +73,8 @@ class Cluster:
             command = ["management", "-f", self.config]
         elif node > 150:
             path = self.socket(node)
-            command = ["sql", "-c", connect, f"--port={self.ports[node]}", f"--socket={path}", "--initialize-insecure"]
+            command = ["sql", "-c", connect, f"--port={self.ports[node]}", f"--socket={path}", "--initialize-insecure",
+                       *self.sql_options]
         else:
             command = ["data", "-c", connect]
         log = open(self.log(node), "w")
@@ -285,6 +287,12 @@ def links(binary, rounds):
 def clients(binary, rounds):
     """Point selects by prepared statements over TCP, with TLS and without, one beside the other."""
     cluster = Cluster(binary)
+    # sysbench wants three files of these names where it runs, one of them a certificate that the node trusts.
+    certify(cluster.directory, [151])
+    for file, name in [("ca", "cacert"), ("151", "client-cert"), ("151-key", "client-key")]:
+        os.symlink(f"{file}.pem", os.path.join(cluster.directory, f"{name}.pem"))
+    cluster.sql_options = [f"--tls-{kind}={cluster.directory}/{file}.pem"
+                           for kind, file in [("ca", "ca"), ("cert", "151"), ("key", "151-key")]]
     cluster.start()
     with cluster.connect() as connection, connection.cursor() as cursor:
         cursor.execute("CREATE DATABASE sb")
