@@ -37,6 +37,8 @@ enum Verdict {
     /// Later transactions of the session have replaced what was known.
     Forgotten,
     AskAgain,
+    /// It is being decided, or is on its way: there will be an answer.
+    GoesOn,
 }
 
 impl Question {
@@ -55,7 +57,8 @@ impl Question {
             Ok(TransactionState::Aborted(_)) if self.next_life(cluster) => Verdict::AskAgain,
             Ok(TransactionState::Aborted(_)) => Verdict::Aborted,
             Err(refusal) if refusal.code == ErrorCode::OutcomeUnknown => Verdict::Forgotten,
-            Ok(TransactionState::Open) | Err(_) => Verdict::AskAgain,
+            Ok(TransactionState::Open) => Verdict::GoesOn,
+            Err(_) => Verdict::AskAgain,
         }
     }
 
@@ -141,18 +144,21 @@ impl Client {
         result: Result<TransactionState, Refusal>,
     ) {
         let (token, attempt) = super::call::token_on_wire(request);
-        let asks = |call: &Call| {
-            let asked = match &call.work {
-                Work::Outcome(work) => work.question.unsettled.transaction == transaction,
-                Work::Transaction(work) => work.asked().is_some(),
-                _ => false,
-            };
-            asked && call.attempt == attempt
+        let asks = |call: &Call| match &call.work {
+            Work::Outcome(work) => work.question.unsettled.transaction == transaction,
+            Work::Transaction(work) => work.asked().is_some(),
+            _ => false,
         };
-        if !self.calls.get(&token).is_some_and(asks) {
-            return;
-        }
+        let is_late = matches!(result, Ok(TransactionState::Open));
+        let waits = |call: &Call| is_late && matches!(call.wake, Wake::Slow | Wake::Lost);
+        let meant = |call: &&Call| call.attempt == attempt && (asks(call) || waits(call));
+        let Some(asks) = self.calls.get(&token).filter(meant).map(asks) else { return };
         let mut call = self.take(token).expect("looked up above");
+        if !asks {
+            // Nobody has asked: the coordinator tells that what was asked of it takes its time.
+            probe!(ctx, "client: a long request goes on");
+            return self.put_sent(ctx, token, call);
+        }
         if let Err(refusal) = &result {
             self.avoid_refuser(ctx, from, refusal);
         }
@@ -164,6 +170,11 @@ impl Client {
         match verdict {
             Verdict::AskAgain => {
                 probe!(ctx, "client: outcome not known yet");
+                self.put_again(ctx, token, call, tries);
+            }
+            Verdict::GoesOn => {
+                probe!(ctx, "client: its outcome is being decided");
+                self::question(&mut call).give_up_at = ctx.now() + self.options.outcome_patience;
                 self.put_again(ctx, token, call, tries);
             }
             Verdict::Forgotten => self.outcome_unknown(ctx, token, call),

@@ -2,7 +2,7 @@
 
 use actor::{Ctx, Mutation, Tally, Timer, fault_point, probe};
 use model::{Address, Epoch, ErrorClass, ErrorCode, Refusal, TransactionId};
-use stdx::Few;
+use stdx::{Duration, Few};
 use wire::{
     Chain, ClientReply, ClientRequest, LegId, Message, ParticipantMessage, PreparedOperation,
     TransactionState,
@@ -330,16 +330,51 @@ impl Coordinator {
             let refusal = Refusal::new(ErrorCode::UnknownTransaction, "inactive for too long");
             self.abort_with(ctx, id, refusal, None);
         }
+        self.tell_who_waits(ctx);
         if !self.records.is_empty() {
             self.arm_tick(ctx);
         }
     }
 
-    /// Has the time-out of inactive transactions looked at again.
+    /// Tells clients that wait for a long commit or rollback that it goes on: the end of a
+    /// transaction of millions of rows takes longer than an answer may be late.
+    fn tell_who_waits(&self, ctx: &mut Ctx<'_>) {
+        let late = beat(ctx);
+        let now = ctx.now();
+        let at_work = |record: &Record| match (record.phase, &record.batch) {
+            (Phase::Committing(_) | Phase::Completing(_), Some(Batch::End { .. })) => {
+                record.commit_since.is_some_and(|since| now.since(since) >= late)
+            }
+            (Phase::Committing(_) | Phase::Completing(_), Some(Batch::Execute { .. })) => true,
+            (Phase::Open, Some(Batch::Rollback { .. })) => true,
+            _ => false,
+        };
+        for id in self.records.ids(|record| record.client.is_some() && at_work(record)) {
+            probe!(ctx, "coordinator: a client is told that the end of its request goes on");
+            let record = self.records.get(&id).expect("listed above");
+            let request = match &record.batch {
+                Some(Batch::End { request, .. } | Batch::Execute { request, .. }) => *request,
+                Some(Batch::Rollback { request, .. }) => *request,
+                None => continue,
+            };
+            let result = Ok(TransactionState::Open);
+            let reply = ClientReply::Outcome { transaction: id, request, result };
+            if let Some(client) = record.client {
+                ctx.send(client, Message::Reply(reply));
+            }
+        }
+    }
+
+    /// Has the time-out of inactive transactions looked at again, and long ends.
     pub(super) fn arm_tick(&self, ctx: &mut Ctx<'_>) {
-        let delay = ctx.config().inactive_timeout.divided_by(4);
+        let delay = ctx.config().inactive_timeout.divided_by(4).min(beat(ctx));
         ctx.set_timer(Timer::CoordinatorTick, delay);
     }
+}
+
+/// How often clients hear of what goes on: several times while they wait for one answer.
+fn beat(ctx: &Ctx<'_>) -> Duration {
+    ctx.config().request_timeout.divided_by(4)
 }
 
 /// Sends `Abort` down the chain of a leg, from its first live replica.

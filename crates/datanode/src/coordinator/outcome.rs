@@ -199,11 +199,13 @@ impl Coordinator {
     ) {
         let Some(question) = self.questions.open.get_mut(&probe) else { return };
         match (&mut question.stage, outcome) {
-            (_, KnownOutcome::Committed(epoch)) => self.question_answered(ctx, probe, Ok(epoch)),
+            (_, KnownOutcome::Committed(epoch)) => {
+                probe!(ctx, "outcome: lost answer was a commit");
+                self.question_answered(ctx, probe, Ok(TransactionState::Committed(epoch)));
+            }
             (Stage::Coordinator, KnownOutcome::Unknown) => self.ask_participants(ctx, probe),
             (Stage::Coordinator, _) => {
-                let refusal = Refusal::new(ErrorCode::NotServing, "it is being decided");
-                self.question_answered(ctx, probe, Err(refusal));
+                self.question_answered(ctx, probe, Ok(TransactionState::Open));
             }
             (Stage::Participants { waiting, superseded, open }, outcome) => {
                 waiting.remove(&from);
@@ -223,36 +225,27 @@ impl Coordinator {
             return;
         }
         let remembered = self.questions.lives.are_remembered(question.coordinator);
-        let refusal = if *open {
-            Refusal::new(ErrorCode::NotServing, "it is being decided")
+        let result = if *open {
+            Ok(TransactionState::Open)
         } else if !remembered {
             probe!(ctx, "outcome: asked for what a restart of the cluster forgot");
-            Refusal::new(ErrorCode::OutcomeUnknown, "the cluster was restarted since")
+            Err(Refusal::new(ErrorCode::OutcomeUnknown, "the cluster was restarted since"))
         } else if *superseded {
-            Refusal::new(ErrorCode::OutcomeUnknown, "the session's later outcomes replaced it")
+            Err(Refusal::new(ErrorCode::OutcomeUnknown, "the session's later outcomes replaced it"))
         } else {
-            Refusal::new(ErrorCode::UnknownTransaction, "it did not commit")
+            let refusal = Refusal::new(ErrorCode::UnknownTransaction, "it did not commit");
+            Ok(TransactionState::Aborted(refusal))
         };
-        self.question_answered(ctx, probe, Err(refusal));
+        self.question_answered(ctx, probe, result);
     }
 
     fn question_answered(
         &mut self,
         ctx: &mut Ctx<'_>,
         probe: u64,
-        outcome: Result<Epoch, Refusal>,
+        result: Result<TransactionState, Refusal>,
     ) {
         let Some(question) = self.questions.open.remove(&probe) else { return };
-        let result = match outcome {
-            Ok(epoch) => {
-                probe!(ctx, "outcome: lost answer was a commit");
-                Ok(TransactionState::Committed(epoch))
-            }
-            Err(refusal) if refusal.code == ErrorCode::UnknownTransaction => {
-                Ok(TransactionState::Aborted(refusal))
-            }
-            Err(refusal) => Err(refusal),
-        };
         answer(ctx, question.client, question.transaction, question.request, result);
     }
 }

@@ -267,6 +267,33 @@ fn a_commit_runs_up_the_chain_and_is_told_after_all_have_completed() {
 }
 
 #[test]
+fn a_client_hears_that_a_long_commit_goes_on() {
+    let mut world = World::new();
+    world.execute(&[1], true);
+    world.prepared(2, 0, &[1]);
+    let beats = |world: &mut World| {
+        world.shared.now = world.shared.now + Duration::from_secs(1);
+        let mut ctx = Ctx::new(&mut world.shared, ActorKind::Coordinator);
+        world.coordinator.timeout(&mut ctx, actor::Timer::CoordinatorTick);
+        let open = |(to, message): &(Address, Message)| match message {
+            Message::Reply(ClientReply::Outcome { request, result, .. }) => {
+                assert_eq!(*to, CLIENT);
+                assert_eq!(*result, Ok(TransactionState::Open));
+                Some(*request)
+            }
+            _ => None,
+        };
+        world.sent().iter().filter_map(open).collect::<Vec<u64>>()
+    };
+    assert_eq!(beats(&mut world), [1]);
+    assert_eq!(beats(&mut world), [1]);
+    world.tell(participant(1), committed(0, 1));
+    let sent = world.tell(participant(2), completed(0, 2));
+    assert!(matches!(state_of(&sent), TransactionState::Committed(_)));
+    assert_eq!(beats(&mut world), [] as [u64; 0]);
+}
+
+#[test]
 fn with_two_legs_primaries_keep_their_record_until_all_have_applied() {
     let mut w = World::new();
     w.execute(&[1, 2], true);

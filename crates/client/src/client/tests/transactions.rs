@@ -345,6 +345,42 @@ fn an_outcome_nobody_knows_is_given_up_and_can_be_asked_again() {
 }
 
 #[test]
+fn a_request_of_which_the_coordinator_says_that_it_goes_on_is_waited_for() {
+    let mut sim = Sim::new();
+    let sent = sim.execute(vec![insert(1)], true);
+    let Message::Request(ClientRequest::Execute { transaction, request, .. }) = &sent.1 else {
+        panic!("{:?}", sent.1)
+    };
+    let (transaction, request) = (*transaction, *request);
+    let began = sim.world.ctx().now();
+    while sim.world.ctx().now().since(began) < Duration::from_secs(60) {
+        sim.tick();
+        let result = Ok(TransactionState::Open);
+        let reply = ClientReply::Outcome { transaction, request, result };
+        sim.deliver(sent.0, Message::Reply(reply));
+        sim.no_event();
+    }
+    sim.answer(&sent, vec![written(1)], TransactionState::Committed(Epoch(4)));
+    assert!(matches!(sim.event(), ClientResult::Committed { epoch: Epoch(4), .. }));
+}
+
+#[test]
+fn an_outcome_that_is_being_decided_is_waited_for() {
+    let mut sim = Sim::new();
+    let sent = sim.execute(vec![insert(1)], true);
+    sim.link_down(sent.0.node, false);
+    let began = sim.world.ctx().now();
+    while sim.world.ctx().now().since(began) < Duration::from_secs(60) {
+        let asked = sim.outcome_asked();
+        sim.tell_outcome(asked, Ok(TransactionState::Open));
+        sim.no_event();
+    }
+    let asked = sim.outcome_asked();
+    sim.tell_outcome(asked, Ok(TransactionState::Committed(Epoch(4))));
+    assert!(matches!(sim.event(), ClientResult::Committed { epoch: Epoch(4), .. }));
+}
+
+#[test]
 fn the_next_life_of_the_coordinator_is_asked_too() {
     let mut sim = Sim::new();
     let sent = sim.execute(vec![insert(1)], true);
