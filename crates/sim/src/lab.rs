@@ -12,6 +12,7 @@ use std::rc::Rc;
 
 use model::{NodeId, TableId};
 
+use crate::sql::SqlBook;
 use crate::workload::bank::BankBook;
 use crate::workload::counters::CounterBook;
 use crate::workload::grants::GrantBook;
@@ -78,6 +79,8 @@ pub struct Lab {
     pub grants: RefCell<GrantBook>,
     /// Of rows with a single owner.
     pub ledger: RefCell<LedgerBook>,
+    /// Of clients of an SQL node.
+    pub sql: RefCell<SqlBook>,
 }
 
 impl Lab {
@@ -96,6 +99,7 @@ impl Lab {
             lists: RefCell::default(),
             grants: RefCell::default(),
             ledger: RefCell::default(),
+            sql: RefCell::default(),
         })
     }
 

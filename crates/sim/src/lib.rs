@@ -18,6 +18,7 @@ pub mod run;
 pub mod scenario;
 pub mod session;
 pub mod setup;
+pub mod sql;
 pub mod workload;
 pub mod world;
 

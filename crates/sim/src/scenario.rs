@@ -78,6 +78,7 @@ impl Scenario {
             storm: false,
             grants: false,
             sweeps: false,
+            sql: None,
             kinds,
         };
         let lab = Lab::new();

@@ -9,6 +9,12 @@ use stdx::{Duration, Prng};
 
 /// Share of the drawn clusters that keep their state on disks.
 const DISKS_PERCENT: u64 = 50;
+/// Share of the drawn clusters with an SQL node. It is drawn apart, so that the others are what they
+/// would be without.
+const SQL_PERCENT: u64 = 30;
+/// Makes that draw differ from others of the seed, and leaves alone those that are known to notice
+/// mutations.
+const SQL_DRAW: u64 = 0xA0;
 /// First id of client nodes.
 const CLIENTS_FROM: u16 = 101;
 /// First id of management nodes.
@@ -29,6 +35,8 @@ pub struct Setup {
     pub management: u16,
     /// Client nodes.
     pub clients: u16,
+    /// The last client node is an SQL node.
+    pub sql: bool,
     /// Limits and intervals; the same on every node.
     pub config: Arc<Config>,
     /// Which rule is broken on purpose.
@@ -85,6 +93,7 @@ impl Setup {
             workers: 2,
             management: 1,
             clients: 2,
+            sql: false,
             config: Arc::new(Config::new(Vec::new(), Vec::new(), replicas)),
             mutation: Mutation::None,
             network: NetworkSetup {
@@ -123,6 +132,8 @@ impl Setup {
         setup.workers = *prng.pick(&[1, 1, 2, 2, 3, 4]);
         setup.management = *prng.pick(&[1, 1, 2]);
         setup.clients = prng.between(2, 4) as u16;
+        setup.sql = Prng::new(seed ^ SQL_DRAW).percent(SQL_PERCENT);
+        setup.clients += u16::from(setup.sql);
         setup.service_time = Duration::from_micros(*prng.pick(&[2, 5, 20]));
         setup.clock_drift_ppm = *prng.pick(&[0, 100, 20_000]);
         let latency_max = *prng.pick(&[100, 300, 1_500]);

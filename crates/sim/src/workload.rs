@@ -117,6 +117,8 @@ pub struct Load {
     pub grants: bool,
     /// Two sessions of the first client node change all rows of a table at a time.
     pub sweeps: bool,
+    /// The client node that is an SQL node, if one is.
+    pub sql: Option<model::NodeId>,
     /// What the sessions of each client node do; drawn when empty.
     pub kinds: Vec<&'static str>,
 }
@@ -149,6 +151,7 @@ impl Load {
             // A scan of many partitions needs so many at once.
             sweeps: config.scans_max >= sweeps::SCANS_MIN
                 && Prng::new(seed ^ SWEEPS_DRAW).percent(SWEEPS_PERCENT),
+            sql: setup.sql.then(|| setup.client_nodes().last()).flatten(),
             kinds: Vec::new(),
         }
     }
@@ -160,6 +163,9 @@ pub fn applications(lab: Rc<Lab>, load: Load) -> ApplicationFactory {
 }
 
 fn application(lab: &Rc<Lab>, load: &Load, place: &ApplicationPlace) -> Box<dyn Actor> {
+    if load.sql == Some(place.node) {
+        return crate::sql::application(lab, load, place);
+    }
     let mut prng = Prng::new(place.seed);
     let kinds: Vec<&'static str> = if load.kinds.is_empty() {
         // Each client node begins elsewhere, so that few nodes cover all kinds; in each of its
@@ -281,6 +287,9 @@ async fn prepare_and_audit(session: Session, lab: Rc<Lab>, load: Load) {
         if load.crowd {
             crowd::prepare(&session).await;
         }
+        while load.sql.is_some() && !lab.sql.borrow().is_prepared() {
+            session.sleep(Duration::from_millis(10)).await;
+        }
         lab.enter(Phase::Working);
     }
     while lab.phase() < Phase::Auditing {
@@ -293,6 +302,9 @@ async fn prepare_and_audit(session: Session, lab: Rc<Lab>, load: Load) {
         }
         if load.crowd {
             crowd::audit(&session);
+        }
+        while load.sql.is_some() && !lab.sql.borrow().is_audited() {
+            session.sleep(Duration::from_millis(10)).await;
         }
         lab.enter(Phase::Audited);
     }

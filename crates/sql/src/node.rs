@@ -302,6 +302,7 @@ impl SqlNode {
         if let Some(alarm) = connection.alarm {
             self.runner.alarms.remove(&(alarm, id, None));
         }
+        self.runner.tokens.retain(|_, (owner, _)| *owner != id);
         for session in connection.desk.sessions() {
             self.runner.client.close_session(ctx, session);
         }
@@ -492,6 +493,9 @@ impl Runner {
             let ticket = ask.0;
             match connection.desk.pass(ctx, &mut self.client, ask, lock_wait) {
                 Passed::Done => {}
+                Passed::Closed(token) => {
+                    self.tokens.remove(&token);
+                }
                 Passed::Asked(token) => {
                     self.tokens.insert(token, (id, ticket));
                 }
@@ -709,11 +713,9 @@ impl Actor for SqlNode {
 
     fn check_invariants(&self, _shared: &WorkerShared) {
         self.runner.client.check_invariants();
-        self.runner.tokens.iter().for_each(|(token, (id, _))| {
-            assert!(
-                self.runner.client.is_open(*token) || !self.connections.contains_key(id),
-                "{token:?}"
-            );
-        });
+        for (token, (id, _)) in &self.runner.tokens {
+            assert!(self.runner.client.is_open(*token), "{token:?} of {id:?} is over");
+            assert!(self.connections.contains_key(id), "{token:?} of {id:?}, which has ended");
+        }
     }
 }

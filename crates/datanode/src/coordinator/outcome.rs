@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use actor::{Ctx, probe};
 use model::{
-    Address, ClusterState, Epoch, ErrorCode, Incarnation, NodeId, Refusal, SessionId, TransactionId,
+    Address, ClusterState, ErrorCode, Incarnation, NodeId, Refusal, SessionId, TransactionId,
 };
 use wire::{
     ClientReply, CoordinatorMessage, CoordinatorRef, KnownOutcome, Message, ParticipantMessage,

@@ -65,10 +65,9 @@ impl Desk {
                 return Passed::Done;
             }
             Ask::ScanClose(scan) => {
-                if let Some(token) = self.tokens.remove(&scan) {
-                    client.scan_close(ctx, token);
-                }
-                return Passed::Done;
+                let Some(token) = self.tokens.remove(&scan) else { return Passed::Done };
+                client.scan_close(ctx, token);
+                return Passed::Closed(token);
             }
             Ask::CloseSnapshot(epoch) => {
                 client.close_snapshot(ctx, session, epoch);
@@ -109,6 +108,8 @@ pub(crate) enum Passed {
     Asked(Token),
     /// It needs no answer.
     Done,
+    /// Nothing more comes under this token.
+    Closed(Token),
     /// It is answered already.
     Answered(ClientResult),
     /// It is to be answered after this pause.

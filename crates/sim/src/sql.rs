@@ -1,0 +1,236 @@
+//! SQL in the simulated world: an SQL node as it serves in production, and clients that ask it in
+//! MySQL's protocol while faults strike.
+//!
+//! # Owns
+//! What SQL clients do, what they must find, and the books of it ([`SqlBook`]). Books outlive the
+//! SQL node.
+//! # Guarantees
+//! The parser, the planner, the executors and the bytes to data nodes are those of production.
+//! # Not here
+//! What applications do that use the client library (`workload`), faults (`chaos`).
+
+mod application;
+mod bank;
+mod counters;
+mod families;
+mod online;
+mod protocol;
+mod tickets;
+mod values;
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use actor::Actor;
+use stdx::{Duration, Prng};
+
+use crate::lab::{Lab, Phase, TaskName};
+use crate::workload::Load;
+use crate::world::ApplicationPlace;
+use application::ClientFactory;
+pub use application::{Failure, Mysql, SqlApplication};
+use protocol::Answer;
+
+/// What clients do.
+const KINDS: [&str; 9] = [
+    "sql bank",
+    "sql bank",
+    "sql counters",
+    "sql families",
+    "sql families",
+    "sql kill",
+    "sql online",
+    "sql tickets",
+    "sql values",
+];
+
+/// What SQL clients have done, as far as it is known.
+#[derive(Debug, Default)]
+pub struct SqlBook {
+    prepared: bool,
+    audited: bool,
+    counters: BTreeMap<usize, counters::Count>,
+    tickets: tickets::Tickets,
+}
+
+impl SqlBook {
+    /// The tables are made.
+    pub fn is_prepared(&self) -> bool {
+        self.prepared
+    }
+
+    /// All has been looked at once the sessions had ended.
+    pub fn is_audited(&self) -> bool {
+        self.audited
+    }
+}
+
+/// Makes the application of the SQL node.
+pub fn application(lab: &Rc<Lab>, load: &Load, place: &ApplicationPlace) -> Box<dyn Actor> {
+    let mut clients: Vec<ClientFactory> = Vec::new();
+    for (task, kind) in KINDS.into_iter().enumerate() {
+        let (lab, load) = (lab.clone(), load.clone());
+        let name = TaskName { node: place.node, task };
+        clients.push(Box::new(move |mysql| Box::pin(work(mysql, lab, load, name, kind))));
+    }
+    let lab = lab.clone();
+    clients.push(Box::new(move |mysql| Box::pin(prepare_and_audit(mysql, lab))));
+    Box::new(SqlApplication::new(&mut Prng::new(place.seed), clients))
+}
+
+/// One client: waits for the tables, then does rounds until the run ends.
+async fn work(mysql: Mysql, lab: Rc<Lab>, load: Load, name: TaskName, kind: &'static str) {
+    lab.begin_task(name, kind);
+    while lab.phase() < Phase::Working {
+        mysql.sleep(Duration::from_millis(5)).await;
+    }
+    let mut connected = false;
+    while lab.works() {
+        let round = async {
+            if !connected || mysql.percent(2) {
+                mysql.connect().await?;
+                mysql.query("USE sq").await?;
+            }
+            match kind {
+                "sql bank" => bank::round(&mysql).await,
+                "sql counters" => counters::round(&mysql, &lab, name.task).await,
+                "sql families" => families::round(&mysql).await,
+                "sql kill" => kill(&mysql).await,
+                "sql online" => online::round(&mysql).await,
+                "sql tickets" => tickets::round(&mysql, &lab, name.task).await,
+                "sql values" => values::round(&mysql).await,
+                other => panic!("no such workload: {other}"),
+            }
+        };
+        match round.await {
+            Ok(()) => {
+                connected = true;
+                lab.round(name);
+            }
+            Err(failure) => {
+                assert!(passes(&failure), "{kind}: {failure}");
+                // A connection that stands is kept: what is open in it is undone.
+                connected = mysql.query("ROLLBACK").await.is_ok();
+                mysql.pause(20).await;
+            }
+        }
+        mysql.pause(load.pause_max.as_millis().max(1)).await;
+    }
+    mysql.quit().await;
+    lab.end_task(name);
+}
+
+/// Whether an error says no more than that the same may work another time.
+pub(crate) fn passes(failure: &Failure) -> bool {
+    match failure.code() {
+        // Shutdown, killed, lock wait, deadlock, lost, the cluster cannot now or does not say.
+        1053 | 1317 | 1205 | 1213 | 2013 | 1297 | 1296 => true,
+        // Nodes with little memory or a full disk refuse what adds rows; a table has changed.
+        1114 | 1197 | 1412 | 1021 => true,
+        _ => false,
+    }
+}
+
+/// How a transaction ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    Committed,
+    Aborted,
+    Unknown,
+}
+
+/// What the answer to a COMMIT, or to a statement that commits by itself, says.
+pub(crate) fn ended<T>(answer: &Result<T, Failure>) -> Ended {
+    match answer {
+        Ok(_) => Ended::Committed,
+        Err(Failure::Lost) => Ended::Unknown,
+        Err(failure) if failure.code() == 1296 => Ended::Unknown,
+        Err(_) => Ended::Aborted,
+    }
+}
+
+/// Reads as of one snapshot.
+pub(crate) async fn snapshot<const N: usize>(
+    mysql: &Mysql,
+    queries: [&str; N],
+) -> Result<[Answer; N], Failure> {
+    mysql.query("START TRANSACTION WITH CONSISTENT SNAPSHOT").await?;
+    let mut found = Vec::with_capacity(N);
+    for query in queries {
+        found.push(mysql.query(query).await?);
+    }
+    mysql.query("COMMIT").await?;
+    Ok(found.try_into().expect("one of each query"))
+}
+
+/// Ends statements and connections of others, whatever they do.
+async fn kill(mysql: &Mysql) -> Result<(), Failure> {
+    let own = mysql.query("SELECT CONNECTION_ID()").await?.int(0, 0);
+    let list = mysql.query("SHOW PROCESSLIST").await?;
+    let rows = list.rows.len();
+    let victim = list.int(mysql.below(rows as u64) as usize, 0);
+    if victim != own {
+        let what = if mysql.percent(70) { "QUERY " } else { "" };
+        match mysql.query(&format!("KILL {what}{victim}")).await {
+            // It has gone meanwhile.
+            Err(failure) if failure.code() == 1094 => {}
+            other => drop(other?),
+        }
+    }
+    mysql.pause(100).await;
+    Ok(())
+}
+
+/// Runs what must succeed in a calm cluster, however long that takes.
+async fn insist(mysql: &Mysql, statement: &str) {
+    loop {
+        match mysql.query(statement).await {
+            Ok(_) => return,
+            // It has been done, and the answer was lost.
+            Err(failure) if [1007, 1050].contains(&failure.code()) => return,
+            Err(failure) => assert!(passes(&failure), "{statement}: {failure}"),
+        }
+        mysql.pause(50).await;
+        if mysql.query("SELECT 1").await.is_err() {
+            let _connected = mysql.connect().await;
+        }
+    }
+}
+
+/// The client that makes the tables before all others, and looks at them after all others.
+async fn prepare_and_audit(mysql: Mysql, lab: Rc<Lab>) {
+    if lab.phase() == Phase::Preparing {
+        while mysql.connect().await.is_err() || mysql.query("CREATE DATABASE sq").await.is_err() {
+            mysql.pause(50).await;
+        }
+        insist(&mysql, "CREATE DATABASE IF NOT EXISTS sq").await;
+        // With the first account `root` gets into the catalog: others change accounts too.
+        insist(&mysql, "CREATE USER IF NOT EXISTS sq@localhost").await;
+        let tables = [bank::TABLES, counters::TABLES, families::TABLES, online::TABLES];
+        let more = [tickets::TABLES, values::TABLES];
+        for statement in tables.into_iter().chain(more).flatten() {
+            insist(&mysql, statement).await;
+        }
+        lab.sql.borrow_mut().prepared = true;
+    }
+    while lab.phase() < Phase::Auditing {
+        mysql.sleep(Duration::from_millis(10)).await;
+    }
+    while !lab.sql.borrow().audited {
+        let audit = async {
+            mysql.connect().await?;
+            mysql.query("USE sq").await?;
+            bank::check(&mysql).await?;
+            families::check(&mysql).await?;
+            online::check(&mysql).await?;
+            values::check(&mysql).await?;
+            counters::check(&mysql, &lab).await?;
+            tickets::check(&mysql, &lab).await
+        };
+        match audit.await {
+            Ok(()) => lab.sql.borrow_mut().audited = true,
+            Err(failure) => assert!(passes(&failure), "audit of SQL: {failure}"),
+        }
+        mysql.pause(50).await;
+    }
+}
