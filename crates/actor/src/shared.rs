@@ -193,6 +193,22 @@ pub enum Mutation {
     StateChangesLost,
     /// A change of accounts counts as made from those that are there when it is proposed.
     AccountsChangedUnseen,
+    /// SQL: the parent of a row is looked for, and not locked.
+    SqlParentsUnlocked,
+    /// SQL: who looks for children does not wait for rows that are on their way.
+    SqlChildrenUnsettled,
+    /// SQL: rows that refer to a row that goes keep what they say.
+    SqlSetNullLeftOut,
+    /// SQL: the last part of a value is not written.
+    SqlPartsLeftOut,
+    /// SQL: of a range of AUTO_INCREMENT numbers that is taken, one is reserved.
+    SqlNumbersUnreserved,
+    /// SQL: what a statement has done that fails in a transaction stays.
+    SqlFailedStatementsStay,
+    /// SQL: reads of a transaction with a snapshot are of the newest rows.
+    SqlSnapshotsReadNewest,
+    /// SQL: ROLLBACK TO SAVEPOINT does nothing.
+    SqlSavepointsForgotten,
 }
 
 /// What the actors of a worker share: the outbox, timers, state of the cluster, recorder.

@@ -67,6 +67,7 @@ async fn run_counted(
     out: &mut ResultWriter,
 ) -> Result<Outcome, SqlError> {
     session.count_use(prepared.traits(), is_outer)?;
+    session.tell_lost_transaction(prepared)?;
     session.renew_temporaries().await;
     if session.shared.abandoned.is_due(session.kernel.now()) {
         Box::pin(session.sweep_copies()).await;
@@ -74,6 +75,8 @@ async fn run_counted(
     let mut attempt = 0;
     let mut at_work = Duration::ZERO;
     let mut caught_up = false;
+    // What was there before the statement stands.
+    let mut whole = true;
     let result = loop {
         let mark = session.mark();
         let autocommit = session.autocommits();
@@ -84,8 +87,9 @@ async fn run_counted(
         if session.kernel.interrupted().is_some() && session.kernel.transaction().is_some() {
             // A request of it may be under way in the kernel: the whole transaction goes.
             session.abandon();
+            whole &= !mark.is_in_transaction();
         } else {
-            session.undo(mark).await;
+            whole &= session.undo(mark).await;
         }
         if !caught_up && is_about_names(&error) && !out.is_started() {
             caught_up = true;
@@ -116,6 +120,12 @@ async fn run_counted(
             break Err(error);
         }
     };
+    if let Err(error) = &result
+        && !whole
+        && !ends_transaction(error)
+    {
+        session.lose_transaction();
+    }
     if let Err(error) = session.drop_going().await {
         session.note(error);
     }
@@ -273,6 +283,12 @@ fn finish(session: &mut Session, result: &Result<Outcome, SqlError>) {
 /// definition. A lock that was not granted in time has cost the user's patience already.
 fn is_temporary(error: &SqlError) -> bool {
     matches!(error.code(), 1213 | 1297 | 1412)
+}
+
+/// Codes that say that the whole transaction is over: a deadlock's victim, a lost node, a cluster
+/// that has stopped.
+fn ends_transaction(error: &SqlError) -> bool {
+    matches!(error.code(), 1213 | 1297 | 1296)
 }
 
 /// Codes that say that something with a name is not there, or is there already, or that something

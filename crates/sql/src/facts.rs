@@ -100,6 +100,7 @@ impl Session {
             variables,
             user_variables: BTreeMap::new(),
             transaction: SessionTransaction::default(),
+            has_lost_transaction: false,
             memory,
             diagnostics: Diagnostics::default(),
             last_insert_id: 0,

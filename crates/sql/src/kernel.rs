@@ -20,6 +20,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 
+use actor::Mutation;
 use client::{
     ClientOperation, ClientRead, ClientResult, Inspected, OperationAnswer, Savepoint, ScanSpec,
     ScannedRows, Traffic,
@@ -122,6 +123,8 @@ pub(crate) struct Exchange {
     pub(crate) has_disk: bool,
     /// The newest protocol version that all members of the cluster speak.
     pub(crate) protocol: u16,
+    /// The rule broken on purpose, if any.
+    pub(crate) mutation: Mutation,
     commits: Commits,
     /// What has come from data nodes since the connection was made; what of it had come when the
     /// session began, and what of it is in the counters of the process.
@@ -284,6 +287,11 @@ impl Kernel {
     /// The cluster as this process knows it.
     pub fn cluster(&self) -> Arc<ClusterState> {
         self.exchange.borrow().cluster.clone()
+    }
+
+    /// Whether this rule is broken on purpose, to prove that the simulation notices.
+    pub(crate) fn mutated(&self, mutation: Mutation) -> bool {
+        self.exchange.borrow().mutation == mutation
     }
 
     /// The clock of this turn.

@@ -184,6 +184,7 @@ impl SqlNode {
         let number = self.opened.wrapping_mul(workers).wrapping_add(worker);
         let link = Rc::new(RefCell::new(LinkState::default()));
         let exchange = Rc::new(RefCell::new(Exchange::default()));
+        exchange.borrow_mut().mutation = ctx.view().mutation;
         let mut nonce = [0; 20];
         for byte in &mut nonce {
             // No zero bytes and nothing above ASCII: old clients read it as a C string.

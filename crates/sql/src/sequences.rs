@@ -14,6 +14,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use actor::Mutation;
 use client::{ClientOperation, OperationAnswer};
 use model::{
     Column, ColumnId, ColumnType, ErrorCode, Expression, Refusal, SchemaChange, TableId, Value,
@@ -238,6 +239,7 @@ impl Sequences {
                 }
             };
             let next = stood.unwrap_or(start).max(from);
+            let count = if kernel.mutated(Mutation::SqlNumbersUnreserved) { 1 } else { count };
             let after = Value::UInt(next.saturating_add(count));
             let write = match stood {
                 Some(_) => {

@@ -107,6 +107,8 @@ pub(crate) struct Session {
     pub user_variables: BTreeMap<String, UserVariable>,
     /// The transaction as the user sees it.
     pub transaction: SessionTransaction,
+    /// The transaction is gone, and its client has not been told so.
+    pub(crate) has_lost_transaction: bool,
     /// What it keeps in memory.
     pub(crate) memory: Account,
     /// Warnings and errors of the last statement.

@@ -8,13 +8,17 @@
 //! # Not here
 //! What statements do in it (`execute`).
 
+use actor::Mutation;
 use client::Savepoint;
 use model::{Epoch, TableId};
 use sql_expression::SqlError;
+use sql_parser::ast::Statement;
 use sqltype::Datum;
 
 use crate::kernel::Failure;
+use crate::prepared::Prepared;
 use crate::session::{Durability, Isolation, Session, SessionTransaction};
+use crate::traits::Place;
 
 /// Where a statement began.
 #[derive(Clone, Copy, Debug)]
@@ -152,6 +156,9 @@ impl Session {
         tables: &[TableId],
     ) -> Result<Option<Epoch>, SqlError> {
         // A session's own table has no past, and nobody else changes it.
+        if self.kernel.mutated(Mutation::SqlSnapshotsReadNewest) {
+            return Ok(None);
+        }
         if self.changes_rows || tables.iter().all(|table| self.is_temporary(*table)) {
             return Ok(None);
         }
@@ -195,16 +202,59 @@ impl Session {
         self.transaction = SessionTransaction::default();
     }
 
-    /// Undoes what the statement since `mark` has done.
-    pub(crate) async fn undo(&mut self, mark: Mark) {
+    /// Undoes what the statement since `mark` has done. False when more has gone: the kernel has
+    /// aborted the transaction that the statement was a part of, as for a node that has failed.
+    pub(crate) async fn undo(&mut self, mark: Mark) -> bool {
         if self.kernel.transaction().is_none() {
             // The kernel has aborted all of it, or nothing was done.
             if mark.began {
                 self.end_transaction();
             }
-        } else if self.autocommits() || self.kernel.rollback_to(mark.savepoint).await.is_err() {
-            self.rollback().await;
+            return !mark.began;
         }
+        let is_alone = self.autocommits();
+        if self.kernel.mutated(Mutation::SqlFailedStatementsStay) && !is_alone {
+            return true;
+        }
+        if !is_alone && self.kernel.rollback_to(mark.savepoint).await.is_ok() {
+            return true;
+        }
+        self.rollback().await;
+        !mark.began
+    }
+
+    /// The transaction has gone as a whole, and the error of the statement that ends now says no
+    /// more than that the statement failed.
+    pub(crate) fn lose_transaction(&mut self) {
+        self.has_lost_transaction = true;
+    }
+
+    /// Tells the next statement that acts in a transaction that the one before it is gone, once:
+    /// whoever goes on after an error would commit the rest of a transaction without its beginning.
+    ///
+    /// # Errors
+    /// 1297, which says that the transaction is to be repeated as a whole.
+    pub(crate) fn tell_lost_transaction(&mut self, prepared: &Prepared) -> Result<(), SqlError> {
+        if !self.has_lost_transaction {
+            return Ok(());
+        }
+        let traits = prepared.traits();
+        let is_beside = traits.is_diagnostic
+            || matches!(traits.place, Place::Show | Place::Variables | Place::Administration);
+        if is_beside {
+            return Ok(());
+        }
+        self.has_lost_transaction = false;
+        if matches!(prepared.statement(), Statement::Rollback(_)) {
+            return Ok(());
+        }
+        Err(SqlError::new(
+            1297,
+            "HY000",
+            "The transaction was rolled back as a whole when a statement of it failed, because the \
+             statement was interrupted or a node has failed; repeat the transaction from its \
+             beginning",
+        ))
     }
 
     /// SAVEPOINT: an older one of the same name goes.
@@ -223,7 +273,9 @@ impl Session {
     pub(crate) async fn rollback_to_savepoint(&mut self, name: &str) -> Result<(), SqlError> {
         let at = self.savepoint_position(name)?;
         let savepoint = self.transaction.savepoints[at].1;
-        self.kernel.rollback_to(savepoint).await?;
+        if !self.kernel.mutated(Mutation::SqlSavepointsForgotten) {
+            self.kernel.rollback_to(savepoint).await?;
+        }
         self.transaction.savepoints.truncate(at + 1);
         Ok(())
     }

@@ -13,6 +13,7 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
+use actor::Mutation;
 use client::{ClientOperation, OperationAction, OperationAnswer};
 use model::{ErrorCode, IndexId, Refusal, Value};
 use sql_expression::SqlError;
@@ -121,7 +122,7 @@ impl Batch {
         maker: &RowMaker,
         commit: bool,
     ) -> Result<Vec<OperationAnswer>, SqlError> {
-        let Batch { operations, sources, rows, apart, .. } = std::mem::take(self);
+        let Batch { mut operations, sources, rows, apart, .. } = std::mem::take(self);
         if operations.is_empty() {
             return Ok(Vec::new());
         }
@@ -133,6 +134,9 @@ impl Batch {
         };
         let (after, before): (Vec<_>, Vec<_>) = apart.into_iter().partition(|(at, _)| own(at));
         find_apart(kernel, maker, before).await?;
+        if kernel.mutated(Mutation::SqlParentsUnlocked) {
+            operations.iter_mut().for_each(unlock);
+        }
         let commit = commit && after.is_empty();
         let answers = kernel.execute_all(operations, commit).await;
         let answers = answers.map_err(|rejected| error_of(maker, &sources, &rows, rejected))?;
@@ -154,6 +158,13 @@ fn lock(table: &TableDefinition, key: Values) -> ClientOperation {
     let (lock, wait, projection) = (LockMode::Shared, WaitPolicy::Wait, Projection::Nothing);
     let action = OperationAction::Read { key, lock, wait, projection, snapshot: None };
     ClientOperation { table: table.table.id, version: None, action }
+}
+
+/// Has a parent read as it is, whoever changes it.
+fn unlock(operation: &mut ClientOperation) {
+    if let OperationAction::Read { lock, .. } = &mut operation.action {
+        *lock = LockMode::Committed;
+    }
 }
 
 /// What a batch was refused for.

@@ -11,6 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use actor::Mutation;
 use client::{ClientOperation, IndexBound, ScanRange, ScanSpec};
 use model::{ErrorCode, Expression as KernelExpression, Refusal, TableId, Value};
 use sql_expression::SqlError;
@@ -106,6 +107,7 @@ pub(crate) fn before_delete<'a>(
                     follow(run, table, rows, cascade).await?;
                     cascade.ascend();
                 }
+                Rule::SetNull if run.session.kernel.mutated(Mutation::SqlSetNullLeftOut) => {}
                 Rule::SetNull => {
                     let nulls = vec![Value::Null; child.columns.len()];
                     let pairs = found.into_iter().map(|(_, row)| (row, nulls.clone()));
@@ -250,7 +252,7 @@ async fn referring_rows(
                     lock,
                     wait: WaitPolicy::Wait,
                     in_transaction: true,
-                    settled: true,
+                    settled: !run.session.kernel.mutated(Mutation::SqlChildrenUnsettled),
                     ..ScanSpec::heap(table.table.id)
                 });
                 (at, scan)
