@@ -446,7 +446,8 @@ impl LinkEnds {
     }
 
     /// This thread is going to sleep: has peers wake it when they write to memory. False if it must
-    /// not, because something has come. To be followed by [`LinkEnds::rise`].
+    /// not, because something has come, or there is room for what waits. To be followed by
+    /// [`LinkEnds::rise`].
     pub(crate) fn doze(&mut self) -> bool {
         self.dozes = true;
         let mut sleeps = true;

@@ -12,7 +12,27 @@
 //!    looks at them. Rules that are broken are [`Broken::Corrupt`].
 //! 3. An access cannot fail: the memory can neither shrink nor lose a page, by seals that this side
 //!    has seen, and all of it is allocated before it is used.
-//! 4. Nobody sleeps beside bytes, and nobody waits beside room: see [`Rings::doze`].
+//! 4. Nobody sleeps beside bytes, and nobody waits beside room.
+//! # Why no wake-up is lost
+//! There are two flags in each ring: its reader sleeps, its writer waits for room. Each flag
+//! follows the same rule. Its owner stores 1, passes a sequentially consistent fence, and loads the
+//! peer's position. The peer stores its position, passes such a fence, and loads the flag. All such
+//! fences have one order. If the owner's fence is the earlier one, then the peer finds the flag, or
+//! a later value of it. If the peer's fence is the earlier one, then the owner finds the position.
+//! So at least one of the two finds what the other has stored; without one of the fences both could
+//! miss it, as a CPU holds stores back while it loads.
+//!
+//! A flag is taken back by an exchange on either side. If the peer's exchange finds 1, it sends a
+//! wake-up. If the owner's exchange finds 0, the peer has sent a wake-up or is about to, and the
+//! owner counts it. A flag that is raised again between the peer's load and its exchange gets a
+//! wake-up that nobody needs, never too few. An exchange that finds the flag lowered in between
+//! precedes the next raising, and thus the owner's next look.
+//!
+//! Wake-ups lie unread on the socket, and are thrown away when there are many. One that is thrown
+//! away has told nothing yet: the system forgets an edge whose bytes are gone. So [`Rings::doze`]
+//! looks at everything a wake-up may have told of: at bytes, and at room if this side waits for
+//! room. `tests/model.rs` tries all interleavings of both sides, with stores that are held back,
+//! and shows that each of these parts is needed.
 //! # Not here
 //! The socket that carries wake-ups and tells of the peer's end (`socket`), who offers memory to
 //! whom (`keeper`).
@@ -46,7 +66,7 @@ pub(crate) struct Rings {
     taken: u64,
     /// Wake-ups that the peer has sent, or is about to.
     wakes: u32,
-    /// It is to be told when there is room.
+    /// It is to be told when there is room: it knows of none for the smallest piece.
     starves: bool,
 }
 
@@ -176,32 +196,30 @@ impl Rings {
         self.written += words_of(piece.len());
     }
 
-    /// Looks how much the peer has taken; whether there is room for a piece.
-    fn look_for_room(&mut self) -> Result<bool, Broken> {
+    /// Looks how much the peer has taken; whether there is room for a piece. A writer that has
+    /// waited for room and finds some waits no more.
+    pub(super) fn look_for_room(&mut self) -> Result<bool, Broken> {
         let gone = self.word(self.outward.taken).load(Ordering::Acquire);
         // It has taken no less than before, and no more than there was.
         if gone < self.gone || gone > self.written {
             return Err(Broken::Corrupt);
         }
         self.gone = gone;
-        Ok(RING_WORDS as u64 - (self.written - gone) >= PIECE_MIN)
-    }
-
-    /// There is no room: has the peer say when there is. False if there is some by now.
-    pub(super) fn wait_for_room(&mut self) -> Result<bool, Broken> {
-        self.word(self.outward.starves).store(1, Ordering::SeqCst);
-        self.starves = true;
-        fence(Ordering::SeqCst);
-        Ok(!self.has_room()?)
-    }
-
-    /// Whether a writer that waits for room has some.
-    pub(super) fn has_room(&mut self) -> Result<bool, Broken> {
-        let has_room = self.look_for_room()?;
+        let has_room = RING_WORDS as u64 - (self.written - gone) >= PIECE_MIN;
         if has_room && std::mem::take(&mut self.starves) {
             self.lower(self.outward.starves);
         }
         Ok(has_room)
+    }
+
+    /// There is no room: has the peer say when there is. False if there is some by now.
+    pub(super) fn wait_for_room(&mut self) -> Result<bool, Broken> {
+        let before = self.word(self.outward.starves).swap(1, Ordering::SeqCst);
+        if std::mem::replace(&mut self.starves, true) && before == 0 {
+            self.wakes += 1;
+        }
+        fence(Ordering::SeqCst);
+        Ok(!self.look_for_room()?)
     }
 
     /// Takes what has come, as much as the buffer holds; how many bytes that was.
@@ -250,14 +268,14 @@ impl Rings {
     }
 
     /// This side is about to sleep: from here on the peer wakes it when it has written. False if it
-    /// must not sleep, because something has come. To be followed by [`Rings::rise`] either way.
-    ///
-    /// Each side stores its word, passes a fence and loads the other's word. So of a reader that
-    /// falls asleep and a writer that writes, one sees what the other has stored.
-    pub(super) fn doze(&self) -> bool {
+    /// must not sleep, because something has come, or there is the room that it waits for. To be
+    /// followed by [`Rings::rise`] either way, and by a look at both if it is false.
+    pub(super) fn doze(&mut self) -> bool {
         self.word(self.inward.sleeps).store(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        !self.has_news()
+        // Rules that are broken are found by whoever looks next.
+        let finds_room = self.starves && self.look_for_room().unwrap_or(true);
+        !finds_room && !self.has_news()
     }
 
     /// This side is awake again.
@@ -295,8 +313,8 @@ impl Rings {
         self.word(self.outward.written).store(u64::MAX, Ordering::Relaxed);
     }
 
-    /// Whether so many wake-ups have come that they have to be taken out of the way. Their number
-    /// begins anew then.
+    /// Whether so many wake-ups have come that they have to be taken out of the way, from the
+    /// socket. Their number begins anew then.
     pub(super) fn has_many_wakes(&mut self) -> bool {
         let many = self.wakes >= WAKES_MAX;
         if many {

@@ -289,18 +289,25 @@ impl LinkSocket {
         Ok(())
     }
 
-    /// What waits for room may have some.
+    /// Takes wake-ups out of the way if there are many, and looks whether what waits for room has
+    /// some.
     pub(super) fn look_for_room(&mut self) -> Result<(), Broken> {
-        if self.blocked
-            && let Some(rings) = self.rings()
-        {
-            self.blocked = !rings.has_room()?;
+        let Some(Connection { socket, rings: Some(rings), .. }) = &mut self.socket else {
+            return Ok(());
+        };
+        if rings.has_many_wakes() {
+            // Nobody sleeps before memory has been looked at again, where all of it is found that
+            // they tell of.
+            let _ = rustix::io::read(&*socket, &mut [0; 256]);
+        }
+        if self.blocked {
+            self.blocked = !rings.look_for_room()?;
         }
         Ok(())
     }
 
     /// Takes what has come through memory; how many bytes that was. Then the peer is woken if it
-    /// waits for that, and its wake-ups are taken out of the way.
+    /// waits for that.
     fn read_shared(&mut self, buffer: &mut [u8]) -> Result<usize, Broken> {
         let Some(Connection { socket, rings: Some(rings), .. }) = &mut self.socket else {
             return Ok(0);
@@ -308,10 +315,6 @@ impl LinkSocket {
         let count = rings.read(buffer)?;
         if count > 0 && rings.peer_starves() && self.hung_up.is_none() {
             wake(socket)?;
-        }
-        if rings.has_many_wakes() {
-            // What else it finds is found by whoever reads memory next.
-            let _ = rustix::io::read(&*socket, &mut [0; 256]);
         }
         if let Some(left) = &mut self.hung_up {
             if count > 0 && count <= *left {

@@ -407,3 +407,27 @@ fn over_memory_a_peer_that_takes_nothing_is_lost_at_the_limit() {
     }
     drop(reads.join().unwrap());
 }
+
+#[test]
+fn over_memory_room_is_told_of_any_number_of_times_without_a_word() {
+    let (mut ends, mut peer) = over_memory(LinkLimits::default());
+    let (mut plain, mut buffer, mut messages) = (Vec::new(), vec![0; READ_MAX], Vec::new());
+    // A system holds fewer than 300 wake-ups.
+    let mut waited = 0;
+    while waited < 1_000 {
+        while ends.ends.sockets[0].as_ref().is_some_and(|socket| !socket.blocked) {
+            assert_eq!(ends.send(2), [0; 0]);
+        }
+        waited += 1;
+        let buffers = (&mut buffer[..], &mut plain);
+        assert_eq!(peer.read((NodeId(2), 1), buffers, NOW, &mut messages), Ok(()));
+        messages.clear();
+        assert_eq!(ends.sleep(), 0);
+        ends.ends.flush(&ends.poller, NOW);
+        // What has come is confirmed now and then, as it is kept until then.
+        if waited % 400 == 0 {
+            peer.flush(NOW).unwrap();
+        }
+    }
+    assert!(ends.keeper.take_notices().is_empty());
+}
