@@ -65,6 +65,8 @@ pub(in crate::participant) struct TouchedRows {
 struct Index {
     by_place: HashIndex,
     by_hash: HashIndex,
+    /// Rows have been taken out that are still found here.
+    is_stale: bool,
     /// The rows of all images, by operation: what is undone is found from the end. Images that are
     /// applied stay here.
     by_number: Chunked<Numbered, NUMBERS_OF_CHUNK>,
@@ -313,7 +315,8 @@ impl TouchedRows {
             row.hash == hash && row.place.0 == partition && row.is_staged() && *row.key.0 == *key
         };
         let Some(index) = &self.index else { return self.rows.iter().find(is_it) };
-        let at = index.by_hash.find(hash, |RowId(at)| is_it(&&self.rows[at as usize]))?;
+        let found = |RowId(at): RowId| self.rows.get(at as usize).is_some_and(|row| is_it(&row));
+        let at = index.by_hash.find(hash, found)?;
         Some(&self.rows[at.0 as usize])
     }
 
@@ -330,8 +333,8 @@ impl TouchedRows {
         };
         let mut found: Few<u32> = Few::new();
         index.by_hash.find(hash, |RowId(at)| {
-            let row = &self.rows[at as usize];
-            if (row.place.0, row.hash) == (partition, hash) {
+            let row = self.rows.get(at as usize);
+            if row.is_some_and(|row| (row.place.0, row.hash) == (partition, hash)) {
                 found.push(at);
             }
             false
@@ -341,6 +344,12 @@ impl TouchedRows {
 
     /// Adds a row in a place that is not touched yet; where it is.
     pub(in crate::participant) fn add(&mut self, row: TouchedRow) -> usize {
+        if self.index.as_ref().is_some_and(|index| index.is_stale) {
+            self.index = None;
+            if self.rows.len() > LOOKED_THROUGH {
+                self.index_from(0);
+            }
+        }
         self.rows.push(row);
         let last = self.rows.len() - 1;
         if self.index.is_some() {
@@ -367,19 +376,19 @@ impl TouchedRows {
         self.rows.iter_mut_from(at)
     }
 
-    /// Takes the last row out, and says whether one with the same lock is left.
+    /// Takes the last row out, and says whether one with the same lock is left. Indexes keep it:
+    /// rows are taken out when all of them are, and who takes out millions has no need to tidy up
+    /// behind each.
     pub(in crate::participant) fn pop(&mut self) -> Option<(TouchedRow, bool)> {
         let row = self.rows.pop()?;
         let name = (row.place.0, row.hash);
         let shares = match &mut self.index {
             None => self.rows.iter().any(|other| (other.place.0, other.hash) == name),
             Some(index) => {
-                let at = RowId(self.rows.len() as u32);
-                index.by_place.remove(place_hash(row.place), at);
-                index.by_hash.remove(row.hash, at);
+                index.is_stale = true;
                 let is_other = |RowId(other): RowId| {
-                    let other = &self.rows[other as usize];
-                    (other.place.0, other.hash) == name
+                    let other = self.rows.get(other as usize);
+                    other.is_some_and(|other| (other.place.0, other.hash) == name)
                 };
                 index.by_hash.find(row.hash, is_other).is_some()
             }
@@ -403,9 +412,10 @@ impl TouchedRows {
 
     /// Forgets all rows and keeps the memory for some.
     pub(in crate::participant) fn clear(&mut self) {
-        if let Some(mut index) = self.index.take().filter(|_| self.rows.len() <= KEPT) {
+        if let Some(mut index) = self.index.take().filter(|index| index.by_place.len() <= KEPT) {
             index.by_place.clear();
             index.by_hash.clear();
+            index.is_stale = false;
             index.by_number.clear(KEPT);
             self.spare = Some(index);
         }
@@ -422,7 +432,9 @@ impl TouchedRows {
         match &self.index {
             None => self.rows.iter().position(|row| row.place == place),
             Some(index) => {
-                let is_it = |RowId(at): RowId| self.rows[at as usize].place == place;
+                let is_it = |RowId(at): RowId| {
+                    self.rows.get(at as usize).is_some_and(|row| row.place == place)
+                };
                 index.by_place.find(place_hash(place), is_it).map(|at| at.0 as usize)
             }
         }
@@ -539,6 +551,29 @@ mod tests {
             }
             assert!(rows.pop().is_none());
         }
+    }
+
+    #[test]
+    fn rows_are_added_where_others_were_taken_out() {
+        let mut rows = touched(60);
+        for left in [50, 9, 8, 0] {
+            while rows.len() > left {
+                rows.pop();
+            }
+            for n in 100..120 {
+                rows.add(TouchedRow::new(place(n), key(n), u64::from(n % 7), false));
+            }
+            for n in 0..120 {
+                let is_there = n < left as u32 || n >= 100;
+                let found = rows.at(place(n)).map(|row| row.place);
+                assert_eq!(found, is_there.then(|| place(n)), "{n}, {left} left");
+            }
+            for _ in 0..20 {
+                rows.pop();
+            }
+        }
+        rows.clear();
+        assert!(rows.at(place(1)).is_none());
     }
 
     #[test]
