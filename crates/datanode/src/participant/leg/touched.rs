@@ -33,8 +33,8 @@ pub(in crate::participant) struct TouchedRow {
     pub(in crate::participant) reserved: bool,
     /// The row did not exist before the transaction.
     pub(in crate::participant) fresh: bool,
-    /// It has ended before the rest of its leg: slot and lock are a later leg's.
-    pub(in crate::participant) given: bool,
+    /// What is known of its lock.
+    lock: RowLock,
     /// A change of it is staged.
     staged: bool,
     /// The newest image, if any is staged, and its operation.
@@ -42,6 +42,17 @@ pub(in crate::participant) struct TouchedRow {
     row: Option<Row>,
     /// The images before the newest lie apart: most rows have none.
     earlier: Option<Box<Earlier>>,
+}
+
+/// What is known of the lock of a touched row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RowLock {
+    /// The leg did not hold it before it touched the row: no row that was touched earlier has it.
+    First,
+    /// The leg held it before: it may be that of an earlier row.
+    Held,
+    /// The row has ended before the rest of its leg: slot and lock are a later leg's.
+    Given,
 }
 
 const _: () = assert!(size_of::<TouchedRow>() == 72, "a transaction may touch millions of rows");
@@ -61,7 +72,7 @@ pub(in crate::participant) struct TouchedRows {
 }
 
 /// Finds rows among many.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Index {
     by_place: HashIndex,
     by_hash: HashIndex,
@@ -70,6 +81,13 @@ struct Index {
     /// The rows of all images, by operation: what is undone is found from the end. Images that are
     /// applied stay here.
     by_number: Chunked<Numbered, NUMBERS_OF_CHUNK>,
+}
+
+impl Default for Index {
+    fn default() -> Self {
+        let (by_place, by_hash) = (HashIndex::roomy(), HashIndex::roomy());
+        Self { by_place, by_hash, is_stale: false, by_number: Chunked::default() }
+    }
 }
 
 /// The row of an operation's image, in 12 bytes.
@@ -102,11 +120,32 @@ const UNDO_WEIGHT: u64 = 32;
 const UNDO_BYTES: u64 = 8;
 
 impl TouchedRow {
-    /// A row without images.
-    pub(in crate::participant) fn new(place: Place, key: Key, hash: u64, reserved: bool) -> Self {
-        let (fresh, given, staged) = (false, false, false);
+    /// A row without images. `lock_is_new` says that the leg had not its lock before.
+    pub(in crate::participant) fn new(
+        place: Place,
+        (key, hash): (Key, u64),
+        reserved: bool,
+        lock_is_new: bool,
+    ) -> Self {
+        let lock = if lock_is_new { RowLock::First } else { RowLock::Held };
+        let (fresh, staged) = (false, false);
         let (number, row, earlier) = (OperationNumber(0), None, None);
-        Self { place, key, hash, reserved, fresh, given, staged, number, row, earlier }
+        Self { place, key, hash, reserved, fresh, lock, staged, number, row, earlier }
+    }
+
+    /// Whether no row that the leg touched earlier has its lock, as far as that is known.
+    pub(in crate::participant) fn has_first_of_lock(&self) -> bool {
+        self.lock == RowLock::First
+    }
+
+    /// Whether it has ended before the rest of its leg.
+    pub(in crate::participant) fn is_given(&self) -> bool {
+        self.lock == RowLock::Given
+    }
+
+    /// It has ended before the rest of its leg: slot and lock are a later leg's.
+    pub(in crate::participant) fn give(&mut self) {
+        self.lock = RowLock::Given;
     }
 
     /// Whether a change of the row is staged.
@@ -383,6 +422,11 @@ impl TouchedRows {
         let row = self.rows.pop()?;
         let name = (row.place.0, row.hash);
         let shares = match &mut self.index {
+            // Rows that were touched later are gone.
+            index if row.lock == RowLock::First => {
+                index.iter_mut().for_each(|index| index.is_stale = true);
+                false
+            }
             None => self.rows.iter().any(|other| (other.place.0, other.hash) == name),
             Some(index) => {
                 index.is_stale = true;
@@ -503,7 +547,7 @@ mod tests {
     fn touched(count: u32) -> TouchedRows {
         let mut rows = TouchedRows::default();
         for n in 0..count {
-            let row = TouchedRow::new(place(n), key(n), u64::from(n % 7), n % 2 == 0);
+            let row = TouchedRow::new(place(n), (key(n), u64::from(n % 7)), n % 2 == 0, n < 7);
             let at = rows.add(row);
             rows.stage(
                 at,
@@ -561,7 +605,7 @@ mod tests {
                 rows.pop();
             }
             for n in 100..120 {
-                rows.add(TouchedRow::new(place(n), key(n), u64::from(n % 7), false));
+                rows.add(TouchedRow::new(place(n), (key(n), u64::from(n % 7)), false, false));
             }
             for n in 0..120 {
                 let is_there = n < left as u32 || n >= 100;
@@ -578,7 +622,7 @@ mod tests {
 
     #[test]
     fn images_of_a_row_come_and_go() {
-        let mut row = TouchedRow::new(place(1), key(1), 1, false);
+        let mut row = TouchedRow::new(place(1), (key(1), 1), false, true);
         assert!(!row.is_staged());
         let image = |n: u64, size: usize| (OperationNumber(n), Some(Row(vec![0; size].into())));
         row.stage(image(1, 10));
@@ -604,7 +648,7 @@ mod tests {
         for n in numbers {
             let row = row_of(*n);
             let at = rows.position(place(row)).unwrap_or_else(|| {
-                rows.add(TouchedRow::new(place(row), key(row), u64::from(row), false))
+                rows.add(TouchedRow::new(place(row), (key(row), u64::from(row)), false, true))
             });
             rows.stage(
                 at,
