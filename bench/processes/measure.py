@@ -259,14 +259,15 @@ def links(binary, rounds):
     found = {}
     tcp = "UseShm=0\n[mysqld default]\nUseShm=0\n[ndbd default]"
     clusters = {
-        "Unix sockets": Cluster(binary, more="UseShm=1"),
+        "shared memory": Cluster(binary, more="UseShm=1\n[mysqld default]\nUseShm=1\n[ndbd default]"),
+        "Unix sockets": Cluster(binary, more="UseShm=2\n[mysqld default]\nUseShm=2\n[ndbd default]"),
         "TCP": Cluster(binary, more=tcp),
         "TLS": Cluster(binary, more=tcp, secure=True),
     }
     for name, cluster in clusters.items():
         cluster.start()
-        kind = name.removesuffix(" sockets")
-        assert f"{kind} sockets" in Path(cluster.log(151)).read_text(), name
+        kind = name if name == "shared memory" else name.removesuffix(" sockets") + " sockets"
+        assert kind in Path(cluster.log(151)).read_text(), name
         with cluster.connect() as connection, connection.cursor() as cursor:
             cursor.execute("CREATE DATABASE sb")
         sysbench(cluster, scripts[0], "prepare")

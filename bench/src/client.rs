@@ -40,8 +40,8 @@ impl Client {
     /// Logs in as root.
     pub fn new(cluster: Cluster) -> Self {
         let mut client = Self { cluster, answer: Vec::new() };
-        // PROTOCOL_41, TRANSACTIONS, SECURE_CONNECTION, PLUGIN_AUTH, LONG_PASSWORD.
-        let mut login = 0x0008_A201_u32.to_le_bytes().to_vec();
+        // PROTOCOL_41, TRANSACTIONS, SECURE_CONNECTION, PLUGIN_AUTH, LOCAL_FILES, LONG_PASSWORD.
+        let mut login = 0x0008_A281_u32.to_le_bytes().to_vec();
         login.extend((1_u32 << 24).to_le_bytes());
         login.push(45); // utf8mb4
         login.extend([0; 23]);
@@ -85,6 +85,29 @@ impl Client {
         self.answer.clear();
         self.cluster.counted_exchange(&command.packets, &mut self.answer);
         command.check(&self.answer);
+    }
+
+    /// Runs LOAD DATA LOCAL; what the cluster does with the file is counted if that is wanted.
+    pub fn load(&mut self, text: &str, file: &[u8], counted: bool) {
+        self.send(&query(text));
+        assert_eq!(payloads(&self.answer)[0][0], FILE_WANTED, "the file is asked for");
+        self.answer.clear();
+        let mut sequence = 2_u8;
+        for part in file.chunks(FILE_PART) {
+            let packet = packet(sequence, part);
+            sequence = sequence.wrapping_add(1);
+            match counted {
+                true => self.cluster.counted_feed(&packet),
+                false => self.cluster.feed(&packet),
+            }
+        }
+        let end = packet(sequence, &[]);
+        match counted {
+            true => self.cluster.counted_exchange(&end, &mut self.answer),
+            false => self.cluster.exchange(&end, &mut self.answer),
+        }
+        refuse_errors(&self.answer);
+        assert_eq!(payloads(&self.answer)[0][0], OK, "the rows are loaded");
     }
 
     /// The cluster.
@@ -155,6 +178,9 @@ impl Command {
 
 const OK: u8 = 0;
 const ERROR: u8 = 0xFF;
+const FILE_WANTED: u8 = 0xFB;
+/// Bytes of a file in a packet, as MySQL's client sends them.
+const FILE_PART: usize = 16 << 10;
 const SWITCH: u8 = 0xFE;
 const COM_QUERY: u8 = 0x03;
 const COM_STMT_PREPARE: u8 = 0x16;

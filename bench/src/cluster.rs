@@ -132,6 +132,18 @@ impl Cluster {
         }
     }
 
+    /// Takes packets that are not answered yet.
+    pub fn feed(&mut self, packets: &[u8]) {
+        self.tell(ConnectionEvent::Received(packets));
+        self.settle();
+    }
+
+    /// As [`Cluster::feed`], under a name that the profiler counts too.
+    #[inline(never)]
+    pub fn counted_feed(&mut self, packets: &[u8]) {
+        self.feed(packets);
+    }
+
     /// As [`Cluster::exchange`], under a name by which a profiler counts what happens inside it,
     /// and nothing else.
     #[inline(never)]

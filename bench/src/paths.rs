@@ -30,10 +30,12 @@ pub struct Path {
 }
 
 /// All paths, by name. Statements are those of sysbench's scripts.
-pub const PATHS: [Path; 17] = [
+pub const PATHS: [Path; 19] = [
+    Path { name: "insert_bulk_text", operations: 16, run: insert_bulk_text },
     Path { name: "insert_large_prepared", operations: 200, run: insert_large_prepared },
     Path { name: "insert_prepared", operations: 400, run: insert_prepared },
     Path { name: "insert_rows_text", operations: 20, run: insert_rows_text },
+    Path { name: "load_rows", operations: 4, run: load_rows },
     Path { name: "lock_update_transaction", operations: 200, run: lock_update_transaction },
     Path { name: "native_read", operations: 2_000, run: native_read },
     Path { name: "native_update", operations: 1_000, run: native_update },
@@ -61,6 +63,17 @@ impl Path {
 pub(crate) const ROWS: u32 = 1_000;
 /// Rows that one statement inserts when the table is filled.
 const BATCH: u32 = 50;
+/// Sysbench's table.
+const TABLE: &str = "CREATE TABLE sbtest1 (id INTEGER NOT NULL AUTO_INCREMENT, \
+     k INTEGER DEFAULT '0' NOT NULL, c CHAR(120) DEFAULT '' NOT NULL, \
+     pad CHAR(60) DEFAULT '' NOT NULL, PRIMARY KEY (id))";
+/// Rows of a statement that fills a table, how many of these come before those that are counted,
+/// and rows of a file.
+const BULK_ROWS: u32 = 1_000;
+const BULK_WARM_UP: u32 = 4;
+const LOADED_ROWS: u32 = 8_000;
+/// How a count of rows above 250 begins in an answer.
+const TWO_BYTES: u8 = 252;
 /// Operations before those that are counted: caches of plans fill, buffers take their size.
 const WARM_UP: u32 = 50;
 /// Rows of a range.
@@ -98,10 +111,7 @@ fn client() -> Client {
 pub(crate) fn fill(client: &mut Client) {
     client.run("CREATE DATABASE sbtest");
     client.run("USE sbtest");
-    client.run(
-        "CREATE TABLE sbtest1 (id INTEGER NOT NULL AUTO_INCREMENT, k INTEGER DEFAULT '0' NOT NULL, \
-         c CHAR(120) DEFAULT '' NOT NULL, pad CHAR(60) DEFAULT '' NOT NULL, PRIMARY KEY (id))",
-    );
+    client.run(TABLE);
     for first in (1..=ROWS).step_by(BATCH as usize) {
         let rows = rows(first, BATCH);
         client.run(&format!("INSERT INTO sbtest1 (id, k, c, pad) VALUES {rows}"));
@@ -223,6 +233,45 @@ fn insert_rows_text(operations: u32) {
         let text = format!("INSERT INTO sbtest1 (id, k, c, pad) VALUES {}", rows(first, RANGE));
         Command::text(&text, Expected::Changed(RANGE as u8))
     });
+}
+
+/// A client with sysbench's table as it is while it is filled: empty, and without the index of `k`.
+fn client_that_fills() -> Client {
+    let mut client = Client::new(Cluster::start(SMALLEST));
+    client.run("CREATE DATABASE sbtest");
+    client.run("USE sbtest");
+    client.run(TABLE);
+    client
+}
+
+/// As sysbench fills its tables: many rows in a statement.
+fn insert_bulk_text(operations: u32) {
+    let mut client = client_that_fills();
+    for operation in 0..BULK_WARM_UP + operations {
+        let first = 1 + operation * BULK_ROWS;
+        let text = format!("INSERT INTO sbtest1 (id, k, c, pad) VALUES {}", rows(first, BULK_ROWS));
+        let command = Command::text(&text, Expected::Changed(TWO_BYTES));
+        match operation < BULK_WARM_UP {
+            true => client.ask(&command),
+            false => client.ask_counted(&command),
+        }
+    }
+}
+
+/// LOAD DATA LOCAL; an operation is a file, and a transaction.
+fn load_rows(operations: u32) {
+    let mut client = client_that_fills();
+    client.run("SET GLOBAL local_infile = 1");
+    for operation in 0..1 + operations {
+        let first = 1 + operation * LOADED_ROWS;
+        let line = |id| format!("{id}\t{}\t{}\t{}\n", id % 500 + 1, long_text(id), pad_text(id));
+        let file: String = (first..first + LOADED_ROWS).map(line).collect();
+        client.load(
+            "LOAD DATA LOCAL INFILE 'f' INTO TABLE sbtest1",
+            file.as_bytes(),
+            operation > 0,
+        );
+    }
 }
 
 /// What oltp_read_write asks of a range of the primary key, and how many rows that gives.

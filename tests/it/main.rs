@@ -39,6 +39,7 @@ mod replaced;
 mod rot;
 mod scripts;
 mod server;
+mod shared_memory;
 mod slices;
 mod stalls;
 mod sweeps;

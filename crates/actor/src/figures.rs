@@ -230,6 +230,9 @@ metrics! {
     (LinkViolations, Counter, None, "nines_link_violations", ["node", "peer"],
         "How often the link to another node was closed because of what it sent: what it may not \
          send, or what cannot be."),
+    (LinkMemory, Gauge, Bytes, "nines_link_memory_bytes", ["node", "peer"],
+        "Memory that is shared with another node of the host for the link to it; 0 where sockets \
+         carry the link."),
     (LinkReceived, Counter, Bytes, "nines_link_received_bytes", ["node", "peer"],
         "Bytes received from another node."),
     (LinkSent, Counter, Bytes, "nines_link_sent_bytes", ["node", "peer"],

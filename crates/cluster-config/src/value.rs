@@ -80,7 +80,9 @@ pub(crate) fn parse(parameter: &Parameter, text: &str) -> Result<Value, String> 
             Err(format!("{name}={given} is out of range; write {bound} at {side}"))
         }
         Kind::Choice { values, .. } => {
-            let value = values.iter().find(|value| value.eq_ignore_ascii_case(text));
+            let is = |text: &str| values.iter().find(|value| value.eq_ignore_ascii_case(text));
+            // Some are yes or no and more.
+            let value = is(text).or_else(|| is(&u8::from(flag(text)?).to_string()));
             value.map(|value| Value::Text((*value).to_string())).ok_or_else(|| {
                 format!("{name}={given} is not known; write one of {}", values.join(", "))
             })

@@ -335,12 +335,7 @@ impl Table {
         if values.len() > columns.len() {
             return None;
         }
-        // Keys of numbers take just that, so that nothing is moved.
-        let size = |column: &ColumnId| {
-            let column = &self.columns[usize::from(column.0)];
-            column.column_type.size_in_fixed_part() + usize::from(column.nullable)
-        };
-        let mut encoder = KeyEncoder::with_capacity(columns[..values.len()].iter().map(size).sum());
+        let mut encoder = self.encoder_of(&columns[..values.len()]);
         for (column, value) in columns.iter().zip(values) {
             self.encode_column(&mut encoder, *column, value.as_ref())?;
         }
@@ -368,9 +363,19 @@ impl Table {
 
     /// The key of an encoded row over `columns`.
     pub fn key_of_row(&self, columns: &[ColumnId], row: &[u8]) -> Key {
-        let mut encoder = KeyEncoder::new();
+        let mut encoder = self.encoder_of(columns);
         self.encode_row_key(columns, row, &mut encoder);
         encoder.finish()
+    }
+
+    /// An encoder for keys over `columns`: keys of numbers take just its room, so that nothing is
+    /// moved.
+    fn encoder_of(&self, columns: &[ColumnId]) -> KeyEncoder {
+        let size = |column: &ColumnId| {
+            let column = &self.columns[usize::from(column.0)];
+            column.column_type.size_in_fixed_part() + usize::from(column.nullable)
+        };
+        KeyEncoder::with_capacity(columns.iter().map(size).sum())
     }
 
     /// Appends the key of an encoded row over `columns` to `encoder`, which the caller reuses.

@@ -35,7 +35,7 @@ use cluster_config::{ClusterConfig, Node};
 use model::NodeId;
 use runtime::{
     DataDirectory, DiskEngine, DiskSetup, LinkLimits, LinkListeners, LinkSetup, NodeCredentials,
-    NodeFiles, NodeRole, Peer, PeerAddress, Role, Service, is_own,
+    NodeFiles, NodeRole, Peer, PeerAddress, Role, SameHost, Service, is_own,
 };
 
 use crate::process::Happening;
@@ -79,16 +79,20 @@ fn links(
         cluster: config.name(),
         peers: others.map(|node| (node.id, peer(node))).collect::<BTreeMap<NodeId, Peer>>(),
         listeners,
-        same_host_sockets: same_host_sockets(own),
+        same_host: same_host(own),
         limits: limits(own),
         service,
         credentials,
     }
 }
 
-/// Whether peers on the same host are to be reached without TCP: unless `UseShm=0`.
-fn same_host_sockets(own: &Node) -> bool {
-    own.settings().given("UseShm") != Some(&cluster_config::Value::Flag(false))
+/// How peers on the same host are to be reached, by `UseShm`.
+fn same_host(own: &Node) -> SameHost {
+    match own.settings().given("UseShm").map(cluster_config::Value::text).as_deref() {
+        Some("0") => SameHost::Tcp,
+        Some("2") => SameHost::Sockets,
+        _ => SameHost::Memory,
+    }
 }
 
 fn limits(own: &Node) -> LinkLimits {
@@ -208,20 +212,18 @@ fn addresses(own: &Node, is_secure: bool) -> Result<Vec<SocketAddr>, String> {
 fn listen(config: &ClusterConfig, own: &Node, is_secure: bool) -> Result<LinkListeners, String> {
     let addresses = addresses(own, is_secure)?;
     let (host, port) = (own.host().unwrap_or_default(), own.port().unwrap_or_default());
-    LinkListeners::bind(&config.name(), own.id, &addresses, same_host_sockets(own)).map_err(
-        |error| {
-            let name =
-                if own.role == cluster_config::Role::Data { "ServerPort" } else { "PortNumber" };
-            match error.kind() {
-                std::io::ErrorKind::AddrInUse => format!(
-                    "port {port} of {host} is in use, perhaps by another process of node {}; stop \
+    let is_reached_here = same_host(own) != SameHost::Tcp;
+    LinkListeners::bind(&config.name(), own.id, &addresses, is_reached_here).map_err(|error| {
+        let name = if own.role == cluster_config::Role::Data { "ServerPort" } else { "PortNumber" };
+        match error.kind() {
+            std::io::ErrorKind::AddrInUse => format!(
+                "port {port} of {host} is in use, perhaps by another process of node {}; stop \
                      that one, or set {name} for this node",
-                    own.id.0
-                ),
-                _ => format!("cannot listen on {host}, port {port}: {error}"),
-            }
-        },
-    )
+                own.id.0
+            ),
+            _ => format!("cannot listen on {host}, port {port}: {error}"),
+        }
+    })
 }
 
 /// The addresses of a host that are this machine's.

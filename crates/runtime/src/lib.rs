@@ -50,8 +50,8 @@ pub use encryption::{
 pub use fiber::{Fiber, Suspender};
 pub use holder::{close_sockets_first, let_memory_go};
 pub use link::{
-    Answer, Broken, LinkEvent, LinkLimits, LinkListeners, LinkSetup, Peer, PeerAddress, Service,
-    is_own, read_request, secure_service, service_request,
+    Answer, Broken, LinkEvent, LinkLimits, LinkListeners, LinkSetup, Peer, PeerAddress, SameHost,
+    Service, connections, is_own, no_memory, read_request, secure_service, service_request,
 };
 pub use listener::Listeners;
 pub use memory::{MemoryLock, lock_memory};

@@ -4,7 +4,8 @@
 //! What a process is told of its peers ([`LinkSetup`]), and what the keeper of links and the
 //! threads that use them tell each other. `keeper` makes links and finds out what became of those
 //! that broke; `ends` is a thread's share of all links; `socket` one connection of a link, `lane`
-//! the streams that it carries; `greeting` the first words on a connection.
+//! the streams that it carries; `ring` memory that two
+//! processes of a host share; `greeting` the first words on a connection.
 //! # Guarantees
 //! What the simulated network promises (`docs/internals/links.md`):
 //! 1. From one worker to another messages arrive whole, once and in order, whatever becomes of the
@@ -22,9 +23,11 @@ mod connection;
 mod ends;
 mod frame;
 mod greeting;
+mod handing;
 mod keeper;
 mod lane;
 mod pending;
+mod ring;
 mod send_buffers;
 mod socket;
 
@@ -57,8 +60,8 @@ pub struct LinkSetup {
     pub peers: BTreeMap<NodeId, Peer>,
     /// Where this node can be reached; nobody connects to a node without.
     pub listeners: LinkListeners,
-    /// Whether peers on this host are reached by Unix sockets.
-    pub same_host_sockets: bool,
+    /// How peers on this host are reached.
+    pub same_host: SameHost,
     /// Limits and intervals.
     pub limits: LinkLimits,
     /// Answers what else is asked where peers connect.
@@ -66,6 +69,19 @@ pub struct LinkSetup {
     /// What this node proves its identity by. With it links over TCP are encrypted, and peers have
     /// to prove theirs; without it no link is.
     pub credentials: Option<NodeCredentials>,
+}
+
+/// How processes of one host talk to each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SameHost {
+    /// As others do.
+    Tcp,
+    /// By Unix sockets.
+    Sockets,
+    /// By memory that they share, where the system has it and the peer wants it too; otherwise by
+    /// Unix sockets.
+    #[default]
+    Memory,
 }
 
 /// Another node of the cluster.
@@ -163,8 +179,15 @@ pub enum LinkEvent {
         incarnation: Incarnation,
         /// Connections of the link.
         sockets: u8,
-        /// How it is reached: `TLS`, `TCP` or `Unix`.
+        /// How it is reached: `TLS`, `TCP`, `Unix` or `shared memory`.
         transport: &'static str,
+    },
+    /// Its connections go by sockets, because there is no memory that both could share.
+    NotShared {
+        /// The peer.
+        node: NodeId,
+        /// What the system, or this process, says.
+        why: String,
     },
     /// They pass again, over new connections, and none was lost.
     Renewed {
@@ -251,7 +274,10 @@ impl fmt::Display for LinkEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             LinkEvent::Up { node, sockets, transport, .. } => {
-                write!(f, "node {}: connected, {sockets} {transport} sockets", node.0)
+                write!(f, "node {}: connected, {}", node.0, connections(*sockets, transport))
+            }
+            LinkEvent::NotShared { node, why } => {
+                write!(f, "node {}: {}", node.0, no_memory(why))
             }
             LinkEvent::Renewed { node, why, after, .. } => {
                 let after = after.as_millis();
@@ -269,6 +295,19 @@ impl fmt::Display for LinkEvent {
             }
         }
     }
+}
+
+/// The connections of a link in words.
+pub fn connections(count: u8, transport: &str) -> String {
+    match transport {
+        address::SHARED_MEMORY => format!("{count} connections by {transport}"),
+        _ => format!("{count} {transport} sockets"),
+    }
+}
+
+/// Why the connections of a link within a host do not go through memory, in words.
+pub fn no_memory(why: &str) -> String {
+    format!("its connections go by Unix sockets, as shared memory cannot be had: {why}")
 }
 
 /// A link that has been made, as a thread gets it: its generation, whose it is, and the sockets

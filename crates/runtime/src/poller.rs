@@ -43,6 +43,12 @@ impl Poller {
         Ok(epoll::add(&self.epoll, socket, EventData::new_u64(token), flags(interest))?)
     }
 
+    /// Adds a socket that is told of once each time that something comes, read or not.
+    pub(crate) fn add_edge(&self, socket: impl AsFd, token: u64) -> io::Result<()> {
+        let flags = EventFlags::IN | EventFlags::ET;
+        Ok(epoll::add(&self.epoll, socket, EventData::new_u64(token), flags)?)
+    }
+
     /// Changes what to wait for.
     pub(crate) fn modify(
         &self,

@@ -82,6 +82,8 @@ pub(crate) struct Thread {
     yielding: Yielding,
     turns: Turns,
     sharing: Sharing,
+    /// Turns since sockets were looked at.
+    unpolled: u32,
     /// The state of the next thread, while this one runs it too.
     guest: Option<Box<Thread>>,
     /// The cluster is seen to serve.
@@ -168,6 +170,7 @@ impl Thread {
             yielding: Yielding::new(),
             turns: Turns::default(),
             sharing: Sharing::new(&common, index),
+            unpolled: 0,
             guest: None,
             serves: false,
             restores_due: Instant::ZERO,
@@ -318,23 +321,46 @@ impl Thread {
             || self.guest.as_ref().is_some_and(|guest| exchange.has_mail(guest.index))
     }
 
-    /// Announces that this thread and its guest are going to sleep; false if there is mail.
-    fn doze(&self) -> bool {
-        let exchange = &self.common.exchange;
+    /// Whether something has come through memory for this thread or its guest.
+    fn has_shared_news(&self) -> bool {
+        let has_news = |thread: &Thread| thread.links.as_ref().is_some_and(LinkEnds::has_news);
+        has_news(self) || self.guest.as_deref().is_some_and(has_news)
+    }
+
+    /// Announces that this thread and its guest are going to sleep; false if something has come
+    /// for them.
+    fn doze(&mut self) -> bool {
+        let common = self.common.clone();
+        let exchange = &common.exchange;
         if !exchange.doze(self.index) {
             return false;
         }
-        let sleeps = self.guest.as_ref().is_none_or(|guest| exchange.doze(guest.index));
-        if !sleeps {
+        let guest = self.guest.as_ref().map(|guest| guest.index);
+        let mut sleeps = guest.is_none_or(|guest| exchange.doze(guest));
+        if sleeps {
+            let guest = self.guest.as_mut().and_then(|guest| guest.links.as_mut());
+            for links in self.links.iter_mut().chain(guest) {
+                sleeps &= links.doze();
+            }
+            if !sleeps {
+                self.rise();
+            }
+        } else {
             exchange.rise(self.index);
         }
         sleeps
     }
 
-    fn rise(&self) {
+    fn rise(&mut self) {
         self.common.exchange.rise(self.index);
-        if let Some(guest) = &self.guest {
+        if let Some(links) = &mut self.links {
+            links.rise();
+        }
+        if let Some(guest) = &mut self.guest {
             self.common.exchange.rise(guest.index);
+            if let Some(links) = &mut guest.links {
+                links.rise();
+            }
         }
     }
 
@@ -348,6 +374,9 @@ impl Thread {
             self.now = self.common.clock.now();
             self.turns.went_on();
             return Ok(());
+        }
+        if self.has_shared_news() {
+            return self.go_on();
         }
         // The time may have changed since the turn began.
         let began = self.common.clock.now();
@@ -376,6 +405,18 @@ impl Thread {
         Ok(())
     }
 
+    /// Something has come through memory, and is taken at once. Sockets are looked at now and then.
+    fn go_on(&mut self) -> io::Result<()> {
+        self.unpolled += 1;
+        if self.unpolled >= UNPOLLED_MAX {
+            self.unpolled = 0;
+            self.poller.wait(Some(Duration::ZERO))?;
+        }
+        self.now = self.common.clock.now();
+        self.turns.went_on();
+        Ok(())
+    }
+
     /// Lets other threads of this CPU go first, if they are likely to be done soon.
     fn offer_cpu(&mut self) {
         let now = self.common.clock.now();
@@ -393,6 +434,14 @@ impl Thread {
         }
         let end = due.map_or(began + time, |due| due.min(began + time));
         loop {
+            // Looking into memory costs next to nothing beside asking the system.
+            for _ in 0..LOOKS_PER_POLL {
+                if self.has_shared_news() || self.has_mail() {
+                    self.now = self.common.clock.now();
+                    return Ok(true);
+                }
+                std::hint::spin_loop();
+            }
             self.poller.wait(Some(Duration::ZERO))?;
             self.now = self.common.clock.now();
             if self.poller.has_news() || self.has_mail() {
@@ -470,6 +519,12 @@ impl Thread {
             }
         }
         self.ready = all;
+        if let Some(links) = &mut self.links {
+            links.take_shared(self.now, &mut self.arrivals);
+            if !self.arrivals.is_empty() {
+                self.worked_now("what came over a link");
+            }
+        }
         for arrival in std::mem::take(&mut self.arrivals) {
             let thread = usize::from(arrival.envelope.to.worker.0);
             if thread == self.index {
@@ -935,6 +990,10 @@ const TOKEN_LISTENERS: u64 = 1 << 63;
 const STEPS_PER_PASS: usize = 32;
 /// How long workers run before sockets are looked at again.
 const TURN_MAX: Duration = Duration::from_millis(1);
+/// Turns after each other that begin with what has come through memory, without a look at sockets.
+const UNPOLLED_MAX: u32 = 4;
+/// Looks into memory for each question to the system, while there is nothing to do.
+const LOOKS_PER_POLL: u32 = 16;
 /// How long workers do steps of long work before sockets are looked at again.
 const LONG_WORK_MAX: Duration = Duration::from_micros(25);
 /// The same while key operations come in between: one step, unless it was a very short one.

@@ -23,6 +23,9 @@
 //! table 512 KiB at most, so no operation comes near 200 µs. Many equal tags, which only
 //! equal hashes or chance give, lie in one segment that grows instead of splitting: then an
 //! operation costs time in proportion to that segment.
+//! A roomy index trades memory for fewer rebuilds: its segments get twice the room they need now,
+//! up to that of a split, and are made smaller when they are under 25 % full. It suits entries that
+//! stay for a transaction.
 //! # Not here
 //! Keys, rows, locks.
 
@@ -45,6 +48,8 @@ pub struct HashIndex {
     segments_of_depth: [u32; DEPTH_MAX as usize + 1],
     len: usize,
     slot_count: usize,
+    /// It is made for entries that come and go, rather than for little memory.
+    roomy: bool,
 }
 
 /// A segment with this many entries is split rather than enlarged.
@@ -82,7 +87,13 @@ impl HashIndex {
             segments_of_depth,
             len: 0,
             slot_count,
+            roomy: false,
         }
+    }
+
+    /// An empty index that takes more memory for its entries and less time; see the module's head.
+    pub fn roomy() -> Self {
+        Self { roomy: true, ..Self::new() }
     }
 
     /// An empty index with room for about `rows` rows, so that they come without rebuilding it.
@@ -173,10 +184,10 @@ impl HashIndex {
         }
         self.len -= 1;
         if self.len == 0 && self.segments.len() > 1 {
-            *self = Self::new();
+            *self = Self { roomy: self.roomy, ..Self::new() };
             return true;
         }
-        if !self.merge(tag) && self.segments[id as usize].is_sparse() {
+        if !self.merge(tag) && self.segments[id as usize].is_sparse(self.roomy) {
             self.rebuild(id);
         }
         self.halve_directory();
@@ -187,7 +198,7 @@ impl HashIndex {
     pub fn clear(&mut self) {
         match self.segments.as_mut_slice() {
             [only] => only.clear(),
-            _ => *self = Self::new(),
+            _ => *self = Self { roomy: self.roomy, ..Self::new() },
         }
         self.len = 0;
     }
@@ -288,9 +299,11 @@ impl HashIndex {
         let source = &self.segments[id as usize];
         let low_len = source.entries().take_while(|entry| ((entry >> 32) as u32) < upper).count();
         let low_len = low_len as u32;
-        let low = Segment::build(source.entries().take(low_len as usize), low_len, old.depth + 1);
-        let high_entries = source.entries().skip(low_len as usize);
-        let high = Segment::build(high_entries, old.len - low_len, old.depth + 1);
+        let (depth, high_len) = (old.depth + 1, old.len - low_len);
+        let low = source.entries().take(low_len as usize);
+        let low = Segment::build(low, (low_len, self.room_for(low_len)), depth);
+        let high = source.entries().skip(low_len as usize);
+        let high = Segment::build(high, (high_len, self.room_for(high_len)), depth);
         self.slot_count += high.slots().len();
         self.replace(id, low);
         let high_id = self.name_segment(high);
@@ -315,7 +328,8 @@ impl HashIndex {
             return false;
         }
         assert!(low_id != high_id, "buddies differ");
-        let merged = Segment::build(low.entries().chain(high.entries()), len, depth - 1);
+        let entries = low.entries().chain(high.entries());
+        let merged = Segment::build(entries, (len, self.room_for(len)), depth - 1);
         self.slot_count -= high.slots().len();
         self.segments[high_id as usize] = Segment::vacant();
         self.free_segments.push(high_id);
@@ -338,8 +352,13 @@ impl HashIndex {
     /// Lays the segment out anew in the size that suits its entries.
     fn rebuild(&mut self, id: u32) {
         let old = &self.segments[id as usize];
-        let new = Segment::build(old.entries(), old.len, old.depth);
+        let new = Segment::build(old.entries(), (old.len, self.room_for(old.len)), old.depth);
         self.replace(id, new);
+    }
+
+    /// For how many entries a segment is made that has `len` now.
+    fn room_for(&self, len: u32) -> u32 {
+        if self.roomy { (2 * len).min(SPLIT_LEN).max(len) } else { len }
     }
 
     fn replace(&mut self, id: u32, segment: Segment) {

@@ -149,7 +149,7 @@ impl LockTable {
             locks: Arena::new(),
             crowds: Arena::new(),
             requests: Requests::new(),
-            by_key: HashIndex::new(),
+            by_key: HashIndex::roomy(),
             by_hold: HashIndex::new(),
             owners: HashMap::default(),
             waiting: 0,
@@ -189,38 +189,44 @@ impl LockTable {
     /// Asks for `key` in `mode` without queueing; says whether the owner holds it now. A shared
     /// request is refused where an exclusive one is queued, so that it cannot overtake.
     pub fn try_request(&mut self, key: LockKey, owner: LockOwner, mode: Mode) -> bool {
+        self.acquire(key, owner, mode).is_some()
+    }
+
+    /// As [`LockTable::try_request`]: if the owner holds the lock now, whether it had no hold on it
+    /// before.
+    pub fn acquire(&mut self, key: LockKey, owner: LockOwner, mode: Mode) -> Option<bool> {
         let Some(lock) = self.find(key) else {
             self.add_sole(key, owner, mode);
-            return true;
+            return Some(true);
         };
         if let State::Sole(holder, held) = self.locks[lock].state {
             if holder == owner {
                 self.locks[lock].state = State::Sole(owner, held.max(mode));
-                return true;
+                return Some(false);
             }
             if held == Mode::Exclusive || mode == Mode::Exclusive {
-                return false;
+                return None;
             }
         }
         let crowd = self.gather(lock);
         if let Some(hold) = self.hold_of(lock, owner) {
             if self.requests[hold].mode >= mode {
-                return true;
+                return Some(false);
             }
             let record = &mut self.crowds[crowd];
             if record.holder_count > 1 {
-                return false;
+                return None;
             }
             record.exclusive = true;
             self.requests[hold].mode = Mode::Exclusive;
-            return true;
+            return Some(false);
         }
         let record = &self.crowds[crowd];
         if !record.upgrades.is_empty() || !record.queue.is_empty() || !record.admits(mode) {
-            return false;
+            return None;
         }
         self.add_hold(lock, owner, mode);
-        true
+        Some(true)
     }
 
     /// Gives the owner's hold on `key` back, if it has one; its waits stay. Appends the waits that

@@ -40,6 +40,8 @@ pub struct OrderedIndex {
     boxes: KeyBoxes,
     boxed_bytes: usize,
     root: u32,
+    /// The last leaf, if it is known: ascending keys come there.
+    last: u32,
     len: usize,
     /// Memory for splits and merges.
     layout: Layout,
@@ -62,7 +64,7 @@ impl OrderedIndex {
     /// An empty index: allocates nothing.
     pub fn new() -> Self {
         let (nodes, boxes, layout) = (Nodes::new(), Arena::new(), Layout::default());
-        Self { nodes, boxes, boxed_bytes: 0, root: nodes::FIRST, len: 0, layout }
+        Self { nodes, boxes, boxed_bytes: 0, root: nodes::FIRST, last: NONE, len: 0, layout }
     }
 
     /// Gives the memory of so many nodes and long keys back; how many are left of that number when
@@ -77,10 +79,16 @@ impl OrderedIndex {
     /// Adds the entry; false when it is there already. `key` has at most [`KEY_SIZE_MAX`] bytes.
     pub fn insert(&mut self, key: &[u8], row: RowId) -> bool {
         assert!(key.len() <= KEY_SIZE_MAX, "key of {} bytes", key.len());
+        if self.append(key, row) {
+            return true;
+        }
         let mut path = Path::new();
         let (leaf, position) = self.descend(key, row, &mut path);
         if position > 0 && self.is_entry(leaf, position - 1, key, row) {
             return false;
+        }
+        if self.nodes[leaf].next == NONE {
+            self.last = leaf;
         }
         let boxed = self.box_key(key);
         let record = Record { key, boxed, row: row.0, child: NONE };
@@ -89,6 +97,33 @@ impl OrderedIndex {
         }
         self.len += 1;
         true
+    }
+
+    /// Adds an entry that comes behind all others, where there is room for it; whether that was so.
+    fn append(&mut self, key: &[u8], row: RowId) -> bool {
+        if self.last == NONE || key.len() > INLINE_MAX {
+            return false;
+        }
+        let node = &self.nodes[self.last];
+        let count = node.count();
+        // One that was split has a neighbour.
+        if node.next != NONE || !node.may_end_before(key) {
+            return false;
+        }
+        let position = node.position(&Cut::after(key, row.0), &self.boxes);
+        if position < count || self.is_entry(self.last, count - 1, key, row) {
+            return false;
+        }
+        let record = Record { key, boxed: NONE, row: row.0, child: NONE };
+        let added = self.nodes[self.last].insert(count, &record);
+        self.len += usize::from(added);
+        added
+    }
+
+    /// Gives a node back.
+    fn release(&mut self, node: u32) {
+        self.last = NONE;
+        self.nodes.release(node);
     }
 
     /// Removes the entry; false when it is not there.
@@ -350,7 +385,7 @@ impl OrderedIndex {
         assert_eq!(id, self.root, "the path ends at the root");
         while !self.nodes[id].is_leaf() && self.nodes[id].count() == 0 {
             self.root = self.nodes[id].next;
-            self.nodes.release(id);
+            self.release(id);
             id = self.root;
         }
     }
@@ -365,10 +400,10 @@ impl OrderedIndex {
         if next != NONE {
             self.nodes[next].prev = prev;
         }
-        self.nodes.release(leaf);
+        self.release(leaf);
         let (mut parent, mut position) = (parent, position);
         while self.nodes[parent].count() == 0 {
-            self.nodes.release(parent);
+            self.release(parent);
             (parent, position) = path.pop().expect("an inner root has two children");
         }
         if position == 0 {
@@ -421,7 +456,7 @@ impl OrderedIndex {
                 // The separator moved down, with its boxed key.
                 self.nodes[parent].remove(at);
             }
-            self.nodes.release(right);
+            self.release(right);
         }
         self.layout = layout;
         fits

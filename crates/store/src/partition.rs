@@ -440,16 +440,24 @@ impl Partition {
         let hash = local_hash(self.key.bytes());
         if let Some(other) = self.find(self.key.bytes(), hash) {
             self.remove_leftover(other);
+            // Its keys have been there meanwhile.
+            encode(&self.table, &self.table.primary_key, row, &mut self.key);
         }
         self.heap.write(row_id, row, epoch, reserved);
         self.primary.insert(hash, row_id);
-        let Self { table, indexes, other_key, .. } = self;
+        let Self { table, indexes, key, other_key, .. } = self;
         for index in indexes {
             if !index.follows(row_id) {
                 continue;
             }
-            encode(table, &index.columns, row, other_key);
-            let added = index.tree.insert(other_key.bytes(), row_id);
+            let key = match index.columns == table.primary_key {
+                true => &*key,
+                false => {
+                    encode(table, &index.columns, row, other_key);
+                    &*other_key
+                }
+            };
+            let added = index.tree.insert(key.bytes(), row_id);
             assert!(added, "{row_id} is in {} already", index.id);
         }
     }

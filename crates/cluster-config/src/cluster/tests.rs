@@ -30,7 +30,7 @@ fn the_cluster_in_a_box_is_accepted_as_it_is() {
     assert_eq!(data.data_memory(), Some(128 << 30));
     assert_eq!(data.threads(), Threads::Automatic { cpus: Some(32) });
     assert_eq!(data.location(), 2);
-    assert_eq!(data.value("UseShm"), Some(Value::Flag(true)));
+    assert_eq!(data.value("UseShm"), Some(Value::Text("1".into())));
     let spin = Value::Text("LatencyOptimisedSpinning".into());
     assert_eq!(data.value("SpinMethod"), Some(spin));
     assert_eq!(data.directory().unwrap(), "/home/nines/cluster/data/node-2");

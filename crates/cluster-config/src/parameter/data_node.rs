@@ -34,8 +34,8 @@ pub(super) const PARAMETERS: &[Parameter] = parameters! {
     "whether to listen on all addresses of the host instead of that of HostName"
 
     "UseShm";
-    DATA | CLIENT, flag(true), Node, HONOURED, ndb "0";
-    "whether nodes on one host exchange messages by Unix sockets instead of TCP"
+    DATA | CLIENT, choice("1", &["0", "1", "2"]), Node, HONOURED, ndb "0";
+    "how nodes on one host exchange messages: 1 by shared memory, 2 by Unix sockets, 0 by TCP"
 
     "MaxSendDelay";
     DATA, micros(0, 0, 11_000), Node, LATER;

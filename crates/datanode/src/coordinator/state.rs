@@ -94,6 +94,16 @@ impl Leg {
     }
 }
 
+/// Where an operation is among those of a batch, which are in the order of their numbers.
+fn place_of(progress: &[Progress], number: OperationNumber) -> Option<usize> {
+    // Most follow each other without a gap.
+    let guess = number.0.checked_sub(progress.first()?.number.0)? as usize;
+    if progress.get(guess).is_some_and(|known| known.number == number) {
+        return Some(guess);
+    }
+    progress.binary_search_by_key(&number, |known| known.number).ok()
+}
+
 /// What is known of one operation a client sent.
 #[derive(Debug)]
 pub(super) struct Progress {
@@ -277,15 +287,14 @@ impl Record {
     /// What is known of an operation of the batch under way.
     pub(super) fn progress_mut(&mut self, number: OperationNumber) -> Option<&mut Progress> {
         let Some(Batch::Execute { progress, .. }) = &mut self.batch else { return None };
-        let at = progress.binary_search_by_key(&number, |known| known.number).ok()?;
+        let at = place_of(progress, number)?;
         Some(&mut progress[at])
     }
 
     /// The partition of an operation of the batch under way.
     pub(super) fn partition_of(&self, number: OperationNumber) -> Option<PartitionId> {
         let Some(Batch::Execute { progress, .. }) = &self.batch else { return None };
-        let at = progress.binary_search_by_key(&number, |known| known.number).ok()?;
-        Some(progress[at].partition)
+        Some(progress[place_of(progress, number)?].partition)
     }
 
     /// Why an operation of the batch under way before this one is to be undone, if one is.

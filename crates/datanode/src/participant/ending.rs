@@ -26,7 +26,7 @@ use wire::{Continue, CoordinatorMessage, LegId, Message, PreparedOperation};
 
 use super::Participant;
 use super::disk::Disk;
-use super::finish::{CommitOrder, apply_row};
+use super::finish::{CommitOrder, apply_row, apply_to};
 use super::leg::{Leg, LegHandle, Place, Status, TouchedRow};
 use super::memory::Memory;
 use super::replica::Replica;
@@ -257,7 +257,7 @@ impl Participant {
             self.keep_ending(ctx);
         }
         // The slot may have had another key.
-        let row = self.legs.leg(handle).rows.at((partition, row_id)).filter(|row| !row.given);
+        let row = self.legs.leg(handle).rows.at((partition, row_id)).filter(|row| !row.is_given());
         let other = row.map(|row| row.hash).filter(|other| *other != hash);
         for hash in other.into_iter().chain([hash]) {
             self.give(ctx, handle, partition, hash);
@@ -499,12 +499,10 @@ fn apply_held(
     epoch: Epoch,
     retained: &[Epoch],
 ) {
-    apply_row((&mut *replicas, &mut *disk, &mut *memory), row, epoch, retained);
     let (partition, row_id) = row.place;
-    if let Some(replica) = replicas.get_mut(&partition)
-        && !row.reserved
-        && !replica.occupied(row_id)
-    {
+    let Some(replica) = replicas.get_mut(&partition) else { return };
+    apply_to(replica, (disk, memory), row, epoch, retained);
+    if !row.reserved && !replica.occupied(row_id) {
         replica.partition.reserve(row_id);
         row.reserved = true;
     }

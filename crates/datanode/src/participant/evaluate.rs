@@ -11,28 +11,36 @@ use model::{
 };
 use wire::{LockMode, OperationKind, Projection};
 
-/// Whether an operation fits its table's definition, which has the version it was made for.
+/// Whether an operation fits its table's definition, which has the version it was made for; the
+/// encoded primary key of the row that it brings, if it brings one.
 pub(super) fn check_operation(
     table: &Table,
     partition: PartitionId,
     kind: &OperationKind,
-) -> Result<(), Refusal> {
+) -> Result<Option<Key>, Refusal> {
     match kind {
         OperationKind::Read { key, projection, lock, snapshot, .. } => {
             check_key(key)?;
             if snapshot.is_some() && *lock != LockMode::Committed {
                 return Err(bad("what is read as of a snapshot is not locked"));
             }
-            check_projection(table, projection)
+            check_projection(table, projection)?;
+            Ok(None)
         }
         OperationKind::Insert { row } | OperationKind::Upsert { row } => {
             if !table.layout().check(&row.0) {
                 return Err(bad("the row does not have the table's layout"));
             }
-            if table.partition_of_row(&row.0) != partition.index {
+            let key = table.key_of_row(&table.primary_key, &row.0);
+            let index = match table.distribution_key == table.primary_key {
+                // Encoded once.
+                true => table.partition_of_hash(key.distribution_hash()),
+                false => table.partition_of_row(&row.0),
+            };
+            if index != partition.index {
                 return Err(bad("the row belongs to another partition"));
             }
-            Ok(())
+            Ok(Some(key))
         }
         OperationKind::Update { key, condition, assignments } => {
             check_key(key)?;
@@ -46,22 +54,13 @@ pub(super) fn check_operation(
                 }
                 check_condition(table, Some(value))?;
             }
-            Ok(())
+            Ok(None)
         }
         OperationKind::Delete { key, condition } => {
             check_key(key)?;
-            check_condition(table, condition.as_ref())
+            check_condition(table, condition.as_ref())?;
+            Ok(None)
         }
-    }
-}
-
-/// The encoded primary key of the row that an operation brings, if it brings one.
-pub(super) fn key_of_row(table: &Table, kind: &OperationKind) -> Option<Key> {
-    match kind {
-        OperationKind::Insert { row } | OperationKind::Upsert { row } => {
-            Some(table.key_of_row(&table.primary_key, &row.0))
-        }
-        _ => None,
     }
 }
 

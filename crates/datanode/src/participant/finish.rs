@@ -176,7 +176,7 @@ impl Participant {
 
     /// Lets go of slots; those reserved and still empty become free.
     pub(super) fn release_claims(&mut self, rows: TouchedRows) {
-        for row in rows.iter().filter(|row| !row.given) {
+        for row in rows.iter().filter(|row| !row.is_given()) {
             let (partition, row_id) = row.place;
             let Some(replica) = self.replicas.get_mut(&partition) else { continue };
             replica.claims.remove(row_id);
@@ -303,8 +303,20 @@ pub(super) fn apply_row(
     epoch: Epoch,
     retained: &[Epoch],
 ) {
+    if let Some(replica) = replicas.get_mut(&row.place.0) {
+        apply_to(replica, (disk, memory), row, epoch, retained);
+    }
+}
+
+/// As [`apply_row`], to the row's replica.
+pub(super) fn apply_to(
+    replica: &mut Replica,
+    (disk, memory): (&mut Option<Box<Disk>>, &mut Memory),
+    row: &mut TouchedRow,
+    epoch: Epoch,
+    retained: &[Epoch],
+) {
     let (partition, row_id) = row.place;
-    let Some(replica) = replicas.get_mut(&partition) else { return };
     let before = replica.partition.slot_epoch(row_id);
     assert!(before <= epoch, "{partition} {row_id}: {epoch} after {before}");
     replica.note_change(row_id);

@@ -14,7 +14,7 @@ mod touched;
 use model::{
     ControlIndex, Epoch, Incarnation, Key, NodeId, OperationNumber, PartitionId, TransactionId,
 };
-use stdx::{Few, HashMap};
+use stdx::{Few, HashMap, HashSet};
 use wire::{Chain, CoordinatorRef, LegId, PreparedOperation, ReportedLegStatus};
 
 use super::ending::Ending;
@@ -47,6 +47,19 @@ impl Status {
             _ => false,
         }
     }
+}
+
+/// How an operation comes to its row.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Touch {
+    /// The row did not exist before; counts for its first image.
+    pub(super) row_is_new: bool,
+    /// Its slot is reserved; counts for the first touch of the slot.
+    pub(super) reserved: bool,
+    /// The leg has not touched the slot before.
+    pub(super) claim_is_new: bool,
+    /// The leg had not the row's lock before this operation.
+    pub(super) lock_is_new: bool,
 }
 
 /// One leg of a transaction.
@@ -167,27 +180,29 @@ impl Leg {
         std::mem::take(&mut self.locked)
     }
 
-    /// Adds the after-image of an operation to a row with this key; `place` is claimed. `new`
-    /// counts
-    /// for the first image of the row: it did not exist before. `reserved` counts for the first
-    /// touch of the slot. Returns whether the row is new.
+    /// Adds the after-image of an operation to a row with this key; `place` is claimed. Returns
+    /// whether the row is new.
     pub(super) fn stage(
         &mut self,
         place: Place,
         (key, hash): (&Key, u64),
-        (new, reserved): (bool, bool),
+        touch: Touch,
         image: Image,
     ) -> bool {
         self.bytes += touched::image_bytes(&image);
-        let at = match self.rows.position(place) {
+        let known = if touch.claim_is_new { None } else { self.rows.position(place) };
+        let at = match known {
             Some(at) => {
                 let known = self.rows.nth(at).hash;
                 assert_eq!(known, hash, "{} {}: a slot keeps its key", place.0, place.1);
                 at
             }
-            None => self.rows.add(TouchedRow::new(place, key.clone(), hash, reserved)),
+            None => {
+                let (name, lock_is_new) = ((key.clone(), hash), touch.lock_is_new);
+                self.rows.add(TouchedRow::new(place, name, touch.reserved, lock_is_new))
+            }
         };
-        self.rows.stage(at, new, image)
+        self.rows.stage(at, touch.row_is_new, image)
     }
 
     /// Undoes a single operation. False, and nothing is undone, when a later one changed the same
@@ -244,7 +259,7 @@ impl Leg {
     pub(super) fn pop_row(&mut self) -> Option<(TouchedRow, bool)> {
         loop {
             let (row, shares) = self.rows.pop()?;
-            if !row.given {
+            if !row.is_given() {
                 self.bytes -= row.bytes();
                 return Some((row, shares));
             }
@@ -259,10 +274,10 @@ impl Leg {
     ) {
         let bytes = &mut self.bytes;
         self.rows.of_lock_mut(partition, hash, |row| {
-            if !row.given {
+            if !row.is_given() {
                 end(row);
                 *bytes -= row.settle();
-                row.given = true;
+                row.give();
             }
         });
     }
@@ -275,7 +290,7 @@ impl Leg {
     ) {
         let bytes = &mut self.bytes;
         self.rows.of_lock_mut(partition, hash, |row| {
-            if !row.given && row.is_staged() {
+            if !row.is_given() && row.is_staged() {
                 apply(row);
                 *bytes -= row.settle();
             }
@@ -284,7 +299,7 @@ impl Leg {
 
     /// The rows that the leg still has.
     pub(super) fn held_rows(&self) -> impl Iterator<Item = &TouchedRow> {
-        self.rows.iter().filter(|row| !row.given)
+        self.rows.iter().filter(|row| !row.is_given())
     }
 
     /// Takes all rows out, to be applied or dropped.
@@ -310,7 +325,11 @@ impl Leg {
         let bytes: u64 = self.rows.iter().map(TouchedRow::bytes).sum();
         assert_eq!(bytes, self.bytes, "{}: bytes of staged images", self.transaction);
         assert!(self.answers.is_empty(), "{}: answers not sent", self.transaction);
+        let mut locks = HashSet::default();
         for row in self.rows.iter() {
+            let is_first = locks.insert((row.place.0, row.hash));
+            let claims_to_be = row.has_first_of_lock();
+            assert!(is_first || !claims_to_be, "{}: an earlier row has its lock", self.transaction);
             let found = self.rows.at(row.place).map(|found| found.place);
             assert_eq!(found, Some(row.place), "{}: a row is found by place", self.transaction);
             let staged = self.rows.staged(row.place.0, row.hash, row.key.bytes());

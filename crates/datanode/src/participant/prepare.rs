@@ -14,7 +14,7 @@ use wire::{
 
 use super::Participant;
 use super::evaluate::{self, Projector};
-use super::leg::{Leg, LegHandle, ROW_BYTES, Status};
+use super::leg::{Leg, LegHandle, ROW_BYTES, Status, Touch};
 use super::memory::LOCK_BYTES;
 use super::read::not_here;
 use super::replicate::Then;
@@ -117,19 +117,24 @@ impl Participant {
         for operation in operations {
             let number = operation.number;
             ctx.count(tally_of(&operation.kind));
-            if let Err(refusal) = self.admit(ctx, &chain, &operation) {
-                if refusal.code == ErrorCode::DiskFull {
-                    ctx.count(Tally::DiskFull);
+            let of_row = match self.admit(ctx, &chain, &operation) {
+                Ok(of_row) => of_row,
+                Err(refusal) => {
+                    if refusal.code == ErrorCode::DiskFull {
+                        ctx.count(Tally::DiskFull);
+                    }
+                    refused.push(refused_at_once(operation, refusal));
+                    continue;
                 }
-                refused.push(refused_at_once(operation, refusal));
-                continue;
-            }
+            };
             let handle = *leg.get_or_insert_with(|| self.leg_for(ctx, name, chain, coordinator));
             if handle.is_some_and(|handle| self.waits.has(handle, number.0)) {
                 return ctx.refuse(from, "an operation is sent again while it waits");
             }
             match handle {
-                Some(handle) => self.run_operation(ctx, handle, operation, terms, Run::First),
+                Some(handle) => {
+                    self.run_operation(ctx, handle, (operation, of_row), terms, Run::First);
+                }
                 None => {
                     let refusal = ErrorCode::UnknownTransaction.into();
                     refused.push(PreparedOperation::refused(number, refusal));
@@ -164,8 +169,14 @@ impl Participant {
         same.then_some(handle)
     }
 
-    /// Whether this worker may run the operation now, and the operation makes sense.
-    fn admit(&self, ctx: &Ctx<'_>, chain: &Chain, operation: &Operation) -> Result<(), Refusal> {
+    /// Whether this worker may run the operation now, and the operation makes sense; the key of the
+    /// row that it brings, if it brings one.
+    fn admit(
+        &self,
+        ctx: &Ctx<'_>,
+        chain: &Chain,
+        operation: &Operation,
+    ) -> Result<Option<Key>, Refusal> {
         let partition = operation.partition;
         let replica = self.replicas.get(&partition);
         let replica = replica.filter(|replica| replica.is_primary(ctx.me(), chain));
@@ -189,13 +200,11 @@ impl Participant {
         &mut self,
         ctx: &mut Ctx<'_>,
         handle: LegHandle,
-        operation: Operation,
+        (operation, of_row): (Operation, Option<Key>),
         terms: Terms,
         run: Run,
     ) {
         let (number, partition) = (operation.number, operation.partition);
-        let replica = &self.replicas[&partition];
-        let of_row = evaluate::key_of_row(replica.partition.table(), &operation.kind);
         let key = of_row.as_ref().or(operation.kind.key()).expect("a row or a key");
         let hash = key.local_hash();
         if run == Run::First && self.waits.on_row(handle, partition, hash) {
@@ -212,6 +221,7 @@ impl Participant {
             let wait = Wait::new(ctx, (partition, hash), what, Place::Doubt(number), terms);
             return self.waits.insert(handle, ticket, wait);
         }
+        let mut lock_is_new = false;
         if let Some((mode, wait)) = lock_of(&operation.kind) {
             if !operation.kind.is_write()
                 && let Err(refusal) = self.has_room(ctx, LOCK_BYTES, false)
@@ -222,7 +232,10 @@ impl Participant {
             self.legs.leg_mut(handle).locks_in(partition);
             self.memory.locked(1);
             let (owner, lock) = (LockOwner(handle.0), LockKey(hash));
+            let acquired = replica.locks.acquire(lock, owner, mode);
+            lock_is_new = acquired == Some(true);
             match wait {
+                _ if acquired.is_some() => {}
                 WaitPolicy::Wait => {
                     let ticket = number.0;
                     let answer = replica.locks.request(lock, owner, mode, ticket);
@@ -236,17 +249,15 @@ impl Participant {
                     }
                 }
                 WaitPolicy::Refuse | WaitPolicy::Skip => {
-                    if !replica.locks.try_request(lock, owner, mode) {
-                        let holder = self.holder_name(partition, lock);
-                        let refusal = Refusal::new(ErrorCode::LockUnavailable, holder);
-                        ctx.count(Tally::LockUnavailable);
-                        return self.answers(handle).refuse(number, refusal);
-                    }
+                    let holder = self.holder_name(partition, lock);
+                    let refusal = Refusal::new(ErrorCode::LockUnavailable, holder);
+                    ctx.count(Tally::LockUnavailable);
+                    return self.answers(handle).refuse(number, refusal);
                 }
             }
         }
-        let guards = &self.replicas[&partition].guards;
-        let operation = match guards.is_empty() || !operation.kind.is_write() {
+        let is_free = !operation.kind.is_write() || self.replicas[&partition].guards.is_empty();
+        let operation = match is_free {
             true => operation,
             false => {
                 match self.await_guards(ctx, handle, operation, (of_row.as_ref(), hash), terms) {
@@ -255,7 +266,7 @@ impl Participant {
                 }
             }
         };
-        let executed = self.execute(ctx, handle, operation, of_row, hash);
+        let executed = self.execute(ctx, handle, operation, of_row, (hash, lock_is_new));
         let answers = self.answers(handle);
         match executed {
             Ok(Executed::Read(row)) => {
@@ -300,7 +311,7 @@ impl Participant {
     ) {
         let chain = self.legs.leg(handle).chain;
         match self.admit(ctx, &chain, &operation) {
-            Ok(()) => self.run_operation(ctx, handle, operation, terms, run),
+            Ok(of_row) => self.run_operation(ctx, handle, (operation, of_row), terms, run),
             Err(refusal) => {
                 probe!(ctx, "participant: operation stale after its wait");
                 self.answers(handle).at_once.push(refused_at_once(operation, refusal));
@@ -331,21 +342,24 @@ impl Participant {
     }
 
     /// Evaluates an operation whose row is locked, and stages what it changes. `of_row` is the key
-    /// of an operation that brings a row instead.
+    /// of an operation that brings a row instead. `lock_is_new` says that the leg had not the row's
+    /// lock before: then it has staged nothing under this key.
     fn execute(
         &mut self,
         ctx: &mut Ctx<'_>,
         handle: LegHandle,
         operation: Operation,
         of_row: Option<Key>,
-        hash: u64,
+        (hash, lock_is_new): (u64, bool),
     ) -> Result<Executed, Refusal> {
         let Operation { number, partition, kind, .. } = operation;
         let replica = &self.replicas[&partition].partition;
         let table = replica.table();
         let key = of_row.as_ref().or(kind.key()).expect("a row or a key");
         // The row as the transaction has left it.
-        let (place, row) = match self.legs.leg(handle).rows.staged(partition, hash, &key.0) {
+        let rows = (!lock_is_new).then(|| &self.legs.leg(handle).rows);
+        let staged = rows.and_then(|rows| rows.staged(partition, hash, &key.0));
+        let (place, row) = match staged {
             Some(staged) => (Some(staged.place.1), staged.newest().map(|row| &row.0[..])),
             None if let OperationKind::Read { snapshot: Some(epoch), .. } = kind => {
                 self.check_snapshot(ctx, &self.replicas[&partition], epoch)?;
@@ -401,7 +415,8 @@ impl Participant {
         }
         let images =
             followed.then(|| Box::new(UniqueImages { before: image, after: after.clone() }));
-        let write = self.stage(handle, number, (partition, place), (key, hash), after);
+        let name = (key, hash);
+        let write = self.stage(handle, number, (partition, place), name, (after, lock_is_new));
         Ok(Executed::Written { effect, write, images })
     }
 
@@ -412,7 +427,7 @@ impl Participant {
         number: OperationNumber,
         (partition, place): (PartitionId, Option<RowId>),
         (key, hash): (Key, u64),
-        after: Option<Row>,
+        (after, lock_is_new): (Option<Row>, bool),
     ) -> StagedWrite {
         let replica = self.replicas.get_mut(&partition).expect("admitted operations are here");
         let new = place.is_none();
@@ -420,9 +435,11 @@ impl Participant {
         let claimed = replica.claims.claim(row_id, handle);
         assert!(claimed.is_none_or(|by| by == handle), "{partition} {row_id}: staged by two legs");
         let image = (number, after.clone());
+        let (row_is_new, reserved, claim_is_new) = (new, new, claimed.is_none());
+        let touch = Touch { row_is_new, reserved, claim_is_new, lock_is_new };
         let fresh = self
             .legs
-            .change(handle, |leg| leg.stage((partition, row_id), (&key, hash), (new, new), image));
+            .change(handle, |leg| leg.stage((partition, row_id), (&key, hash), touch, image));
         StagedWrite { number, partition, row_id, key, after, fresh }
     }
 

@@ -15,7 +15,7 @@ use wire::{
 use super::Participant;
 use super::distrust::SLOT_BYTES;
 use super::finish::CommitOrder;
-use super::leg::{LegHandle, ROW_BYTES, Status};
+use super::leg::{LegHandle, ROW_BYTES, Status, Touch};
 use super::prepare::send_prepared;
 
 /// New slots of a change that are not counted apart: a row is counted with its slot.
@@ -156,25 +156,31 @@ impl Participant {
         write: StagedWrite,
     ) -> bool {
         let StagedWrite { number, partition, row_id, key, after, fresh } = write;
-        let Some(replica) = self.replicas.get_mut(&partition) else {
+        let Some(mut replica) = self.replicas.get_mut(&partition) else {
             probe!(ctx, "participant: change of a dropped table");
             return true;
         };
         let hash = key.local_hash();
-        let touched = self.legs.leg(handle).rows.at((partition, row_id));
-        if touched.is_some_and(|row| row.hash != hash) {
-            return false;
+        let holder = replica.claims.get(row_id);
+        if holder == Some(handle) {
+            let touched = self.legs.leg(handle).rows.at((partition, row_id));
+            if touched.is_some_and(|row| row.hash != hash) {
+                return false;
+            }
         }
         let (owner, lock) = (LockOwner(handle.0), LockKey(hash));
-        let slot_is_free = replica.claims.get(row_id).is_none_or(|other| other == handle);
-        if !slot_is_free || !replica.locks.try_request(lock, owner, LockMode::Exclusive) {
+        let slot_is_free = holder.is_none_or(|other| other == handle);
+        let mut acquired = None;
+        if slot_is_free {
+            acquired = replica.locks.acquire(lock, owner, LockMode::Exclusive);
+        }
+        if acquired.is_none() {
             self.make_way(ctx, handle, partition, row_id, hash);
-            let replica = self.replicas.get_mut(&partition).expect("checked above");
+            replica = self.replicas.get_mut(&partition).expect("checked above");
             let ticket = number.0;
             let answer = replica.locks.request(lock, owner, LockMode::Exclusive, ticket);
             assert_eq!(answer, LockAnswer::Granted, "{partition} {row_id}: lock at a backup");
         }
-        let replica = self.replicas.get_mut(&partition).expect("checked above");
         let claimed = replica.claims.claim(row_id, handle);
         assert!(claimed.is_none_or(|by| by == handle), "{partition} {row_id}: staged by two legs");
         let reserved = claimed.is_none() && !replica.occupied(row_id);
@@ -182,9 +188,15 @@ impl Participant {
             replica.partition.reserve(row_id);
         }
         self.memory.locked(1);
+        let touch = Touch {
+            row_is_new: fresh,
+            reserved,
+            claim_is_new: claimed.is_none(),
+            lock_is_new: acquired == Some(true),
+        };
         self.legs.change(handle, |leg| {
             leg.locks_in(partition);
-            leg.stage((partition, row_id), (&key, hash), (fresh, reserved), (number, after));
+            leg.stage((partition, row_id), (&key, hash), touch, (number, after));
         });
         true
     }

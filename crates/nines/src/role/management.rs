@@ -390,6 +390,7 @@ impl Desk {
                         }
                     }
                     LinkEvent::Renewed { .. }
+                    | LinkEvent::NotShared { .. }
                     | LinkEvent::Refused { .. }
                     | LinkEvent::Credentials { .. } => {}
                 }

@@ -266,8 +266,13 @@ pub(super) fn of_link(event: &LinkEvent, roles: &BTreeMap<NodeId, String>) -> Dr
     let name = |node: &NodeId| roles.get(node).map_or("", String::as_str);
     match event {
         LinkEvent::Up { node, sockets, transport, .. } => {
-            let text = format!("{} node connected, {sockets} {transport} sockets", name(node));
+            let by = runtime::connections(*sockets, transport);
+            let text = format!("{} node connected, {by}", name(node));
             Draft::new(Level::Info, Some(*node), "connected", text)
+        }
+        LinkEvent::NotShared { node, why } => {
+            let text = format!("{} node: {}", name(node), runtime::no_memory(why));
+            Draft::new(Level::Warning, Some(*node), "not_shared", text)
         }
         LinkEvent::Renewed { node, why, after, .. } => {
             let (name, after) = (name(node), after.as_millis());

@@ -51,7 +51,7 @@ pub(super) enum Way {
 impl Way {
     pub(super) fn transport(&self) -> &'static str {
         match self {
-            Way::Unix(_) => "Unix",
+            Way::Unix(_) => UNIX,
             Way::Tcp(_) => "TCP",
         }
     }
@@ -126,6 +126,15 @@ fn socket_name(cluster: &str, node: NodeId, port: u16) -> Vec<u8> {
     let mut name = format!("nines/{port}/{}/{cluster}", node.0).into_bytes();
     name.truncate(UNIX_NAME_MAX);
     name
+}
+
+/// How a link is reached whose connections are Unix sockets, and that which goes through memory.
+pub(super) const UNIX: &str = "Unix";
+pub(super) const SHARED_MEMORY: &str = "shared memory";
+
+/// Whether a link is one between processes of one host: nothing comes between them.
+pub(super) fn is_within_host(transport: &str) -> bool {
+    transport == UNIX || transport == SHARED_MEMORY
 }
 
 /// Longest name that the system takes.

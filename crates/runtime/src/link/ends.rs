@@ -51,6 +51,10 @@ pub(crate) struct LinkEnds {
     sockets: Vec<Option<LinkSocket>>,
     /// Sockets with something to send.
     dirty: Vec<usize>,
+    /// Those of connections through memory.
+    shared: Vec<usize>,
+    /// Peers are told to wake this thread when they have written to memory.
+    dozes: bool,
     /// What one read may bring, and what that says when it was encrypted.
     buffer: Vec<u8>,
     plain: Vec<u8>,
@@ -131,6 +135,8 @@ impl LinkEnds {
             ends: peers.map(|(node, peer)| (node, End::new(peer))).collect(),
             sockets: Vec::new(),
             dirty: Vec::new(),
+            shared: Vec::new(),
+            dozes: false,
             buffer: vec![0; READ_MAX],
             plain: Vec::new(),
             messages: Vec::new(),
@@ -214,8 +220,7 @@ impl LinkEnds {
     /// A link has been made: uses it.
     pub(crate) fn open(&mut self, poller: &Poller, link: NewLink, now: Instant) {
         let NewLink { node, incarnation, generation, protocol, sockets } = link;
-        let Some(end) = self.ends.get_mut(&node) else { return };
-        if generation <= end.gone {
+        if self.is_over(node, generation) {
             return;
         }
         let (mut data, mut control) = (None, None);
@@ -232,9 +237,7 @@ impl LinkEnds {
                 self.sockets.push(None);
                 self.sockets.len() - 1
             });
-            let read = Interest { read: true, write: false };
-            let token = self.tokens_from + at as u64;
-            failed |= socket.socket.as_ref().is_none_or(|s| poller.add(s, token, read).is_err());
+            failed |= socket.socket.as_ref().is_none_or(|s| !self.listen(poller, at, s));
             if index == 0 {
                 control = Some(at);
             } else if usize::from(index) == self.thread + 1 {
@@ -242,6 +245,7 @@ impl LinkEnds {
             }
             self.sockets[at] = Some(socket);
         }
+        let Some(end) = self.ends.get_mut(&node) else { return };
         end.up = Some(Up { generation, incarnation, data, control });
         end.made += 1;
         end.parked_until = None;
@@ -252,6 +256,18 @@ impl LinkEnds {
         if failed {
             self.keeper.tell(self.thread, Notice::Broken { node, generation, why: Broken::Reset });
         }
+    }
+
+    /// Has the poller tell what happens to a connection. False if it cannot.
+    fn listen(&mut self, poller: &Poller, at: usize, connection: &Connection) -> bool {
+        let token = self.tokens_from + at as u64;
+        if connection.is_shared() {
+            if !self.shared.contains(&at) {
+                self.shared.push(at);
+            }
+            return poller.add_edge(connection, token).is_ok();
+        }
+        poller.add(connection, token, Interest { read: true, write: false }).is_ok()
     }
 
     /// A link is gone: its sockets go. Workers are to be told before [`LinkEnds::told`].
@@ -293,9 +309,12 @@ impl LinkEnds {
             };
             // A link that is gone has none.
             let Some(at) = self.sockets.iter().position(lane) else { continue };
-            let Some(socket) = self.sockets[at].as_mut().filter(|s| !s.broken) else { continue };
-            let read = Interest { read: true, write: false };
-            let added = poller.add(&connection, self.tokens_from + at as u64, read).is_ok();
+            let Some(socket) = &self.sockets[at] else { continue };
+            if socket.broken {
+                continue;
+            }
+            let added = self.listen(poller, at, &connection);
+            let Some(socket) = &mut self.sockets[at] else { continue };
             let attached = socket.attach(connection, peer_has, now);
             if socket.wants_flush() {
                 self.dirty.push(at);
@@ -340,8 +359,9 @@ impl LinkEnds {
         }
         for (node, end) in &self.ends {
             let peer = node.0.to_string();
-            let (mut traffic, mut waiting) = (end.traffic, 0);
+            let (mut traffic, mut waiting, mut memory) = (end.traffic, 0, 0);
             for socket in self.sockets.iter().flatten().filter(|socket| socket.node == *node) {
+                memory += socket.memory();
                 traffic.add(socket.traffic());
                 waiting += socket.pending() as u64;
             }
@@ -355,6 +375,7 @@ impl LinkEnds {
             figures.add(Metric::LinkFramesReceived, &[&peer], traffic.frames_received);
             figures.add(Metric::LinkFramesSent, &[&peer], traffic.frames_sent);
             figures.add(Metric::LinkWaiting, &[&peer], waiting);
+            figures.add(Metric::LinkMemory, &[&peer], memory);
         }
     }
 
@@ -368,6 +389,13 @@ impl LinkEnds {
     ) {
         let at = (ready.token - self.tokens_from) as usize;
         let Some(Some(socket)) = self.sockets.get_mut(at) else { return };
+        if socket.rings().is_some() {
+            // What has come is found in memory.
+            if ready.hung_up {
+                socket.note_hang_up();
+            }
+            return;
+        }
         if ready.write && socket.blocked {
             socket.blocked = false;
             let read = Interest { read: true, write: false };
@@ -376,9 +404,14 @@ impl LinkEnds {
                 self.dirty.push(at);
             }
         }
-        if socket.broken {
-            return;
+        if !socket.broken {
+            self.read(at, now, arrivals);
         }
+    }
+
+    /// Takes what has come on a connection, once.
+    fn read(&mut self, at: usize, now: Instant, arrivals: &mut Vec<Arrival>) {
+        let Some(Some(socket)) = self.sockets.get_mut(at) else { return };
         let clean = !socket.wants_flush();
         let buffers = (&mut self.buffer[..], &mut self.plain);
         let outcome = socket.read((self.own, self.workers), buffers, now, &mut self.messages);
@@ -403,6 +436,61 @@ impl LinkEnds {
         }
     }
 
+    /// Whether something has come through memory: some loads.
+    pub(crate) fn has_news(&self) -> bool {
+        self.shared().any(LinkSocket::has_news)
+    }
+
+    fn shared(&self) -> impl Iterator<Item = &LinkSocket> {
+        self.shared.iter().filter_map(|at| self.sockets[*at].as_ref())
+    }
+
+    /// This thread is going to sleep: has peers wake it when they write to memory. False if it must
+    /// not, because something has come, or there is room for what waits. To be followed by
+    /// [`LinkEnds::rise`].
+    pub(crate) fn doze(&mut self) -> bool {
+        self.dozes = true;
+        let mut sleeps = true;
+        for at in &self.shared {
+            if let Some(rings) = self.sockets[*at].as_mut().and_then(LinkSocket::rings) {
+                sleeps &= rings.doze();
+            }
+        }
+        sleeps
+    }
+
+    /// This thread is awake again.
+    pub(crate) fn rise(&mut self) {
+        if !std::mem::take(&mut self.dozes) {
+            return;
+        }
+        for at in &self.shared {
+            if let Some(rings) = self.sockets[*at].as_mut().and_then(LinkSocket::rings) {
+                rings.rise();
+            }
+        }
+    }
+
+    /// Takes what has come through memory, from each peer as much as one read takes.
+    pub(crate) fn take_shared(&mut self, now: Instant, arrivals: &mut Vec<Arrival>) {
+        let mut all = std::mem::take(&mut self.shared);
+        all.retain(|at| self.sockets[*at].as_mut().is_some_and(|s| s.rings().is_some()));
+        for at in &all {
+            let Some(socket) = &mut self.sockets[*at] else { continue };
+            let was_blocked = socket.blocked;
+            let looked = socket.look_for_room();
+            if was_blocked && socket.wants_flush() {
+                self.dirty.push(*at);
+            }
+            if let Err(why) = looked {
+                self.drop_connection(*at, why);
+            } else if socket.has_news() {
+                self.read(*at, now, arrivals);
+            }
+        }
+        self.shared = all;
+    }
+
     /// A worker has refused what came from a life of a peer: closes the link to it.
     pub(crate) fn refuse(&mut self, violation: Violation) {
         let Violation { node, incarnation, message, rule } = violation;
@@ -424,7 +512,7 @@ impl LinkEnds {
             }
             let outcome = socket.flush(now);
             if socket.blocked
-                && let Some(socket) = &socket.socket
+                && let Some(socket) = socket.socket.as_ref().filter(|s| !s.is_shared())
             {
                 let both = Interest { read: true, write: true };
                 let _ = poller.modify(socket, self.tokens_from + at as u64, both);

@@ -66,6 +66,8 @@ pub(super) struct Reply {
     pub(super) why: String,
     /// Up to which position the stream of the lane that the connection is to carry has arrived.
     pub(super) received: u64,
+    /// The memory that came with the greeting is used: what follows goes through it.
+    pub(super) shared: bool,
 }
 
 /// What becomes of the connection.
@@ -235,6 +237,7 @@ impl Reply {
         body.extend(self.protocol.to_le_bytes());
         text(&mut body, &self.why);
         body.extend(self.received.to_le_bytes());
+        body.push(u8::from(self.shared));
         framed(LINK, &body)
     }
 
@@ -252,6 +255,7 @@ impl Reply {
             protocol: input.u16()?,
             why: input.text()?,
             received: if input.0.is_empty() { 0 } else { input.u64()? },
+            shared: matches!(input.0, [1, ..]),
         })
     }
 }
@@ -348,8 +352,13 @@ mod tests {
         assert_eq!(Greeting::decode(&bytes[HEADER..]), Ok(renewal()));
         for verdict in [Verdict::Welcome, Verdict::Busy, Verdict::Refused, Verdict::Gone] {
             let (identity, why) = (identity(), "so it is".into());
-            let reply = Reply { identity, verdict, protocol: 3, why, received: 1 << 50 };
-            assert_eq!(Reply::decode(body(&reply.encode())), Ok(reply));
+            let reply =
+                Reply { identity, verdict, protocol: 3, why, received: 1 << 50, shared: true };
+            let bytes = reply.encode();
+            assert_eq!(Reply::decode(body(&bytes)), Ok(reply.clone()));
+            // Who knows nothing of memory ends here.
+            let short = Reply { shared: false, ..reply };
+            assert_eq!(Reply::decode(&bytes[HEADER..bytes.len() - 1]), Ok(short));
         }
     }
 

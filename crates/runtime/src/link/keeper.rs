@@ -17,6 +17,7 @@
 //! too many (`strangers`).
 
 mod breaking;
+mod memory;
 mod peer;
 mod renewal;
 mod securing;
@@ -34,11 +35,13 @@ use model::{Incarnation, NodeId};
 use rustix::event::{EventfdFlags, eventfd};
 use stdx::{Duration, Instant};
 
-use super::address::{Way, ways};
+use super::address::{SHARED_MEMORY, Way, ways};
 use super::connection::Connection;
 use super::greeting::{Greeting, Identity, Kind, LinkName, Reply, Verdict};
 use super::pending::{Errand, Pending, Progress, Stage};
-use super::{LinkEvent, LinkNews, LinkSetup, NewLink, Notice, sockets_between, thread_of};
+use super::{
+    LinkEvent, LinkNews, LinkSetup, NewLink, Notice, SameHost, sockets_between, thread_of,
+};
 use crate::clock::Clock;
 use crate::cluster::Event;
 use crate::exchange::{Exchange, Mail};
@@ -318,7 +321,8 @@ impl Keeper {
         if !peer.resolving && peer.resolve_at <= now {
             peer.resolving = true;
             let (handle, address) = (self.handle.clone(), address.clone());
-            let (cluster, unix) = (self.setup.cluster.clone(), self.setup.same_host_sockets);
+            let (cluster, unix) =
+                (self.setup.cluster.clone(), self.setup.same_host != SameHost::Tcp);
             let resolve = move || {
                 handle.word(Word::Ways(node, ways(&cluster, node, &address, unix)));
             };
@@ -420,8 +424,8 @@ impl Keeper {
             renews,
         };
         pending.stage = Stage::AwaitingReply(errand);
-        let said = pending.say(&greeting.encode());
-        if !said || self.poller.modify(&pending.socket, token, READ).is_err() {
+        let heard = self.poller.modify(&pending.socket, token, READ).is_ok();
+        if !self.say_greeting(token, errand, &greeting.encode()) || !heard {
             self.fail(token, false);
         }
     }
@@ -516,24 +520,25 @@ impl Keeper {
         let identity = greeting.identity;
         let own = self.own;
         let (proved, transport) = (self.proves(&pending, &identity), pending.transport);
-        let mut answer = |verdict, protocol, why: &str, received| {
-            let reply = Reply { identity: own, verdict, protocol, why: why.into(), received };
+        let refuse = |pending: &mut Pending, verdict, protocol, why: &str| {
+            let (why, received, shared) = (why.into(), 0, false);
+            let reply = Reply { identity: own, verdict, protocol, why, received, shared };
             pending.say(&reply.encode())
         };
         if let Err(trouble) = proved {
-            answer(Verdict::Refused, 0, &trouble.why, 0);
+            refuse(&mut pending, Verdict::Refused, 0, &trouble.why);
             self.handle.count_refusal(trouble.kind);
             return self.complain(identity.node, &format!("refused: {}", trouble.why));
         }
         let protocol = match self.judge(&greeting) {
             Ok(protocol) => protocol,
             Err(why) => {
-                answer(Verdict::Refused, 0, &why, 0);
+                refuse(&mut pending, Verdict::Refused, 0, &why);
                 return self.complain(identity.node, &format!("refused: {why}"));
             }
         };
         if greeting.attempt == 0 {
-            answer(Verdict::Busy, protocol, "somebody is here", 0);
+            refuse(&mut pending, Verdict::Busy, protocol, "somebody is here");
             return;
         }
         let room = match greeting.renews {
@@ -543,11 +548,14 @@ impl Keeper {
         let received = match room {
             Ok(received) => received,
             Err((verdict, why)) => {
-                answer(verdict, protocol, why, 0);
+                refuse(&mut pending, verdict, protocol, why);
                 return;
             }
         };
-        if !answer(Verdict::Welcome, protocol, "", received) {
+        let shared = self.accept_memory(identity.node, greeting.attempt, &mut pending);
+        let (verdict, why) = (Verdict::Welcome, String::new());
+        let reply = Reply { identity: own, verdict, protocol, why, received, shared };
+        if !pending.say(&reply.encode()) {
             return self.abandon(identity.node, RETRY_FIRST);
         }
         let peer_has = greeting.renews.map_or(0, |renewal| renewal.received);
@@ -626,7 +634,7 @@ impl Keeper {
         Ok(())
     }
 
-    fn receive_reply(&mut self, pending: Pending, errand: Errand, body: &[u8]) {
+    fn receive_reply(&mut self, mut pending: Pending, errand: Errand, body: &[u8]) {
         let Errand { node, attempt, socket } = errand;
         let reply = Reply::decode(body);
         let known = reply.as_ref().is_ok_and(|reply| reply.identity.node == node);
@@ -646,6 +654,9 @@ impl Keeper {
         };
         let Some(making) = peer.making().filter(|making| making.attempt == attempt) else { return };
         let Ok(reply) = reply else { return self.errand_failed(errand, false) };
+        if !pending.end_offer(reply.shared) {
+            return self.errand_failed(errand, false);
+        }
         if let Some((life, ended)) = renews.filter(|_| known) {
             if reply.identity.incarnation != life {
                 return self.end_link(node, ended);
@@ -704,7 +715,12 @@ impl Keeper {
         let name = LinkName { begun_by, attempt: making.attempt };
         let sockets: Vec<(Connection, u64)> = making.sockets.drain(..).flatten().collect();
         let is_encrypted = sockets.iter().all(|(connection, _)| connection.is_encrypted());
-        let transport = if is_encrypted { "TLS" } else { transport };
+        let is_shared = sockets.iter().all(|(connection, _)| connection.is_shared());
+        let transport = match transport {
+            _ if is_encrypted => "TLS",
+            _ if is_shared => SHARED_MEMORY,
+            transport => transport,
+        };
         let shown = std::mem::take(&mut making.shown);
         peer.shown = shown;
         if matches!(peer.state, State::Renewing(_)) {
@@ -807,16 +823,22 @@ impl Keeper {
 
     /// Says what is wrong with a peer, now and then.
     fn complain(&mut self, node: NodeId, why: &str) {
-        let now = self.clock.now();
-        if let Some(peer) = self.peers.get_mut(&node) {
-            peer.complaints.retain(|(_, at)| now.since(*at) < COMPLAINT_INTERVAL);
-            let full = peer.complaints.len() >= COMPLAINTS_MAX;
-            if full || peer.complaints.iter().any(|(last, _)| last == why) {
-                return;
-            }
-            peer.complaints.push((why.into(), now));
+        if self.is_new_complaint(node, why) {
+            self.tell(LinkEvent::Refused { node: Some(node), why: why.into() });
         }
-        self.tell(LinkEvent::Refused { node: Some(node), why: why.into() });
+    }
+
+    /// Whether something is to be said of a peer that was not said of it lately.
+    fn is_new_complaint(&mut self, node: NodeId, why: &str) -> bool {
+        let now = self.clock.now();
+        let Some(peer) = self.peers.get_mut(&node) else { return true };
+        peer.complaints.retain(|(_, at)| now.since(*at) < COMPLAINT_INTERVAL);
+        let full = peer.complaints.len() >= COMPLAINTS_MAX;
+        if full || peer.complaints.iter().any(|(last, _)| last == why) {
+            return false;
+        }
+        peer.complaints.push((why.into(), now));
+        true
     }
 }
 

@@ -5,6 +5,7 @@
 //!    the link's. Of TLS one record is read at a time.
 //! 2. A call does little: a handshake of TLS takes several.
 
+use std::io;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 
@@ -13,8 +14,11 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, sockopt};
 use stdx::Instant;
 
+use super::address::UNIX;
 use super::connection::Connection;
 use super::greeting::{HEADER, Kind, header};
+use super::handing::{receive_with, send_with};
+use super::ring::{Rings, settle};
 use crate::tls::{HANDSHAKE, LinkTls, NO_TLS, RECORD_HEAD, RECORD_MAX, Shown, Trouble};
 
 /// A connection that is being made.
@@ -28,6 +32,10 @@ pub(super) struct Pending {
     pub(super) address: Option<IpAddr>,
     /// Who is at the other end, once it has proved that.
     pub(super) shown: Option<Shown>,
+    /// Memory that this process has offered for it; that the peer has offered; what is used.
+    offered: Option<(Rings, OwnedFd)>,
+    pub(super) given: Option<OwnedFd>,
+    pub(super) rings: Option<Rings>,
     tls: Option<Box<LinkTls>>,
     input: Vec<u8>,
     /// What encrypted input says.
@@ -96,10 +104,13 @@ impl Pending {
             transport,
             address: None,
             shown: None,
+            offered: None,
+            given: None,
+            rings: None,
             tls: None,
             input: Vec::new(),
             plain: Vec::new(),
-            is_known: transport == "Unix",
+            is_known: transport == UNIX,
         }
     }
 
@@ -156,6 +167,29 @@ impl Pending {
                 tls.encrypt(bytes);
                 self.send_held()
             }
+        }
+    }
+
+    /// Says something short over a Unix socket, and offers memory with it; whether all was taken.
+    pub(super) fn say_and_offer(
+        &mut self,
+        bytes: &[u8],
+        (rings, file): (Rings, OwnedFd),
+    ) -> io::Result<bool> {
+        let sent = send_with(&self.socket, bytes, &file)?;
+        self.offered = Some((rings, file));
+        Ok(sent == bytes.len())
+    }
+
+    /// The peer has said whether it uses the memory that it was offered. False if that cannot be.
+    pub(super) fn end_offer(&mut self, used: bool) -> bool {
+        match (self.offered.take(), used) {
+            (Some((rings, file)), true) => {
+                self.rings = settle(&file).is_ok().then_some(rings);
+                self.rings.is_some()
+            }
+            (None, true) => false,
+            (_, false) => true,
         }
     }
 
@@ -230,7 +264,15 @@ impl Pending {
     fn fill(&mut self, wanted: usize) -> Option<Progress> {
         let before = self.input.len();
         self.input.resize(wanted, 0);
-        let read = rustix::io::read(&self.socket, &mut self.input[before..]);
+        let into = &mut self.input[before..];
+        let read = if self.stage == Stage::AwaitingGreeting && self.transport == UNIX {
+            receive_with(&self.socket, into).map(|(count, file)| {
+                self.given = self.given.take().or(file);
+                count
+            })
+        } else {
+            rustix::io::read(&self.socket, into)
+        };
         self.input.truncate(before + *read.as_ref().unwrap_or(&0));
         match read {
             Ok(0) => Some(Progress::Failed),
@@ -299,7 +341,7 @@ impl Pending {
 
 impl From<Pending> for Connection {
     fn from(pending: Pending) -> Self {
-        Connection { socket: pending.socket, tls: pending.tls }
+        Connection { socket: pending.socket, tls: pending.tls, rings: pending.rings }
     }
 }
 

@@ -7,6 +7,8 @@
 //! A message is handed out only if its frame arrived as it was sent. Input is kept only up to the
 //! length of one frame, output up to the limit. What is encrypted and not sent is one piece.
 
+use std::os::fd::OwnedFd;
+
 use model::{Incarnation, NodeId};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SendFlags, getsockname, send, sockopt};
@@ -16,6 +18,7 @@ use wire::{Envelope, Link};
 use super::Broken;
 use super::connection::Connection;
 use super::lane::Lane;
+use super::ring::Rings;
 use super::send_buffers::Waiting;
 
 /// A lane and its connection.
@@ -31,6 +34,8 @@ pub(super) struct LinkSocket {
     lane: Lane,
     /// The system takes no more for now.
     pub(super) blocked: bool,
+    /// The peer has ended the socket of a connection through memory. So many bytes may still come.
+    hung_up: Option<usize>,
     /// It is of no more use; the keeper knows.
     pub(super) broken: bool,
     /// Its share of what waits in the process.
@@ -83,6 +88,7 @@ impl LinkSocket {
             index,
             lane: Lane::new(protocol),
             blocked: false,
+            hung_up: None,
             broken: false,
             waiting,
             heard: now,
@@ -112,6 +118,28 @@ impl LinkSocket {
             frames_received: self.lane.frames_received,
             frames_sent: self.lane.frames_sent,
         }
+    }
+
+    /// The memory that carries the lane, if it goes through memory.
+    pub(super) fn rings(&mut self) -> Option<&mut Rings> {
+        self.socket.as_mut()?.rings.as_mut()
+    }
+
+    /// Bytes of memory that are shared with the peer.
+    pub(super) fn memory(&self) -> u64 {
+        let is_shared = self.socket.as_ref().is_some_and(Connection::is_shared);
+        if is_shared { Rings::size() } else { 0 }
+    }
+
+    /// Whether something has come through memory, or nothing more will.
+    pub(super) fn has_news(&self) -> bool {
+        let rings = self.socket.as_ref().and_then(|connection| connection.rings.as_ref());
+        rings.is_some_and(|rings| self.hung_up.is_some() || rings.has_news())
+    }
+
+    /// The socket beside the memory was ended.
+    pub(super) fn note_hang_up(&mut self) {
+        self.hung_up = self.hung_up.or(Some(Rings::size() as usize));
     }
 
     /// Whether what is sent waits here.
@@ -181,7 +209,10 @@ impl LinkSocket {
     pub(super) fn flush(&mut self, now: Instant) -> Result<(), Broken> {
         let mut pieces = 0;
         loop {
-            let Some(Connection { socket, tls }) = &mut self.socket else { return Ok(()) };
+            let Some(Connection { socket, tls, rings }) = &mut self.socket else { return Ok(()) };
+            if rings.is_some() {
+                return self.flush_shared(now);
+            }
             let sent = match tls {
                 None => {
                     let bytes = self.lane.unsent();
@@ -228,6 +259,75 @@ impl LinkSocket {
         Ok(())
     }
 
+    /// Puts into memory what there is room for, and wakes the peer if it sleeps.
+    fn flush_shared(&mut self, now: Instant) -> Result<(), Broken> {
+        let Some(Connection { socket, rings: Some(rings), .. }) = &mut self.socket else {
+            return Ok(());
+        };
+        self.blocked = false;
+        let mut sent = 0;
+        loop {
+            let bytes = self.lane.unsent();
+            if bytes.is_empty() {
+                break;
+            }
+            let count = rings.write(bytes)?;
+            self.lane.note_sent(count);
+            sent += count as u64;
+            if count == 0 && rings.wait_for_room()? {
+                self.blocked = true;
+                break;
+            }
+        }
+        if sent > 0 {
+            self.bytes_sent += sent;
+            self.spoke = now;
+            if rings.peer_sleeps() {
+                wake(socket)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes wake-ups out of the way if there are many, and looks whether what waits for room has
+    /// some.
+    pub(super) fn look_for_room(&mut self) -> Result<(), Broken> {
+        let Some(Connection { socket, rings: Some(rings), .. }) = &mut self.socket else {
+            return Ok(());
+        };
+        if rings.has_many_wakes() {
+            // Nobody sleeps before memory has been looked at again, where all of it is found that
+            // they tell of.
+            let _ = rustix::io::read(&*socket, &mut [0; 256]);
+        }
+        if self.blocked {
+            self.blocked = !rings.look_for_room()?;
+        }
+        Ok(())
+    }
+
+    /// Takes what has come through memory; how many bytes that was. Then the peer is woken if it
+    /// waits for that.
+    fn read_shared(&mut self, buffer: &mut [u8]) -> Result<usize, Broken> {
+        let Some(Connection { socket, rings: Some(rings), .. }) = &mut self.socket else {
+            return Ok(0);
+        };
+        let count = rings.read(buffer)?;
+        if count > 0 && rings.peer_starves() && self.hung_up.is_none() {
+            wake(socket)?;
+        }
+        if let Some(left) = &mut self.hung_up {
+            if count > 0 && count <= *left {
+                *left -= count;
+            } else if let Some(why) = how_it_ended(socket) {
+                return Err(why);
+            } else {
+                self.hung_up = None;
+            }
+        }
+        Ok(count)
+    }
+
     /// Reads once and takes the messages of the frames that are complete. The peer may have to be
     /// told then how much has arrived: [`LinkSocket::wants_flush`]. What encrypted input says goes
     /// through the second buffer.
@@ -238,13 +338,21 @@ impl LinkSocket {
         now: Instant,
         messages: &mut Vec<Envelope>,
     ) -> Result<(), Broken> {
-        let Some(connection) = &mut self.socket else { return Ok(()) };
-        let count = match rustix::io::read(&*connection, &mut *buffer) {
-            Ok(0) => return Err(Broken::Ended),
-            Ok(count) => count,
-            Err(Errno::AGAIN | Errno::INTR) => return Ok(()),
-            Err(_) => return Err(Broken::Reset),
+        let count = if self.rings().is_some() {
+            match self.read_shared(buffer)? {
+                0 => return Ok(()),
+                count => count,
+            }
+        } else {
+            let Some(connection) = &self.socket else { return Ok(()) };
+            match rustix::io::read(connection, &mut *buffer) {
+                Ok(0) => return Err(Broken::Ended),
+                Ok(count) => count,
+                Err(Errno::AGAIN | Errno::INTR) => return Ok(()),
+                Err(_) => return Err(Broken::Reset),
+            }
         };
+        let Some(connection) = &mut self.socket else { return Ok(()) };
         let mut ended = false;
         let bytes = match &mut connection.tls {
             None => &buffer[..count],
@@ -282,7 +390,7 @@ impl LinkSocket {
             let _ = sockopt::set_socket_linger(socket, Some(std::time::Duration::ZERO));
         }
         self.socket = None;
-        self.blocked = false;
+        (self.blocked, self.hung_up) = (false, None);
         self.lane.detach()
     }
 
@@ -295,12 +403,41 @@ impl LinkSocket {
     ) -> Result<(), Broken> {
         self.lane.attach(peer_has)?;
         self.socket = Some(socket);
-        self.blocked = false;
+        (self.blocked, self.hung_up) = (false, None);
         (self.stalled, self.listening) = (false, now);
         Ok(())
     }
 }
 
+/// Wakes the peer of a connection through memory: it looks there when a byte comes. One that leaves
+/// so many of them unread that the system takes no more does not keep the rules.
+fn wake(socket: &OwnedFd) -> Result<(), Broken> {
+    loop {
+        match send(socket, b"!", SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+            Ok(_) => return Ok(()),
+            Err(Errno::INTR) => {}
+            Err(_) => return Err(Broken::Reset),
+        }
+    }
+}
+
+/// How the peer's end of a socket was ended on which only wake-ups come; none if it was not: what
+/// the system has told was of another that had its place before.
+fn how_it_ended(socket: &OwnedFd) -> Option<Broken> {
+    let mut rest = [0; 4_096];
+    for _ in 0..WAKES_UNREAD {
+        match rustix::io::read(socket, &mut rest) {
+            Ok(0) => return Some(Broken::Ended),
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => return None,
+            Err(_) => break,
+        }
+    }
+    Some(Broken::Reset)
+}
+
+/// So many reads find the end behind all wake-ups that a system keeps.
+const WAKES_UNREAD: usize = 256;
 /// Most bytes that are encrypted before some are sent.
 const PIECE: usize = 64 << 10;
 /// How many pieces are encrypted before something else has its turn.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use model::{Config, NodeId};
 use runtime::{
     Cluster, Event, LinkEvent, LinkLimits, LinkListeners, LinkSetup, Listeners, NodeCredentials,
-    Peer, PeerAddress, Role, Scheduling, Setup,
+    Peer, PeerAddress, Role, SameHost, Scheduling, Setup,
 };
 
 use super::application::{Application, Board};
@@ -24,7 +24,7 @@ pub(crate) struct Apart {
     name: String,
     pub(crate) ports: BTreeMap<u16, u16>,
     threads: BTreeMap<u16, u8>,
-    same_host_sockets: bool,
+    pub(crate) same_host: SameHost,
     pub(crate) compression: bool,
     pub(crate) credentials: BTreeMap<u16, NodeCredentials>,
     nodes: BTreeMap<u16, (Cluster, Receiver<Event>)>,
@@ -33,7 +33,7 @@ pub(crate) struct Apart {
 }
 
 impl Apart {
-    pub(crate) fn new(name: &str, threads: [u8; 4], same_host_sockets: bool) -> Self {
+    pub(crate) fn new(name: &str, threads: [u8; 4], same_host: bool) -> Self {
         // Others may take a port between here and its use, which would fail the test and no more.
         let listeners: Vec<_> =
             NODES.iter().map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()).collect();
@@ -43,8 +43,8 @@ impl Apart {
             name: format!("{name}-{}", std::process::id()),
             ports: ids().zip(listeners.iter().map(port)).collect(),
             threads: ids().zip(threads).collect(),
-            same_host_sockets,
-            compression: !same_host_sockets,
+            same_host: if same_host { SameHost::Memory } else { SameHost::Tcp },
+            compression: !same_host,
             credentials: BTreeMap::new(),
             nodes: BTreeMap::new(),
             board: Arc::new(Board::new(threads[3])),
@@ -77,11 +77,13 @@ impl Apart {
             let address = (*role != Role::Client).then_some(address);
             (NodeId(*id), Peer { role: *role, address, send_buffer: None })
         });
-        let same_host = self.same_host_sockets;
+        let same_host = self.same_host;
         let listeners = match role {
             Role::Client => LinkListeners::default(),
-            _ => LinkListeners::bind(cluster, NodeId(node), &[self.address(node)], same_host)
-                .unwrap(),
+            _ => {
+                let (addresses, here) = ([self.address(node)], same_host != SameHost::Tcp);
+                LinkListeners::bind(cluster, NodeId(node), &addresses, here).unwrap()
+            }
         };
         let (board, (send, events)) = (self.board.clone(), channel());
         let send = Mutex::new(send);
@@ -94,7 +96,7 @@ impl Apart {
                 cluster: cluster.into(),
                 peers: peers.collect(),
                 listeners,
-                same_host_sockets: same_host,
+                same_host,
                 limits: LinkLimits { compression: self.compression, ..LinkLimits::default() },
                 service: Some(runtime::Service {
                     answer: Arc::new(|asker, asked, out| {
@@ -168,7 +170,42 @@ pub(crate) fn outlives_a_data_node(mut cluster: Apart) {
 
 #[test]
 fn nodes_of_one_host_outlive_each_other() {
-    outlives_a_data_node(Apart::new("unix", [2, 2, 1, 2], true));
+    let mut cluster = Apart::new("unix", [2, 2, 1, 2], true);
+    cluster.same_host = SameHost::Sockets;
+    outlives_a_data_node(cluster);
+}
+
+#[test]
+fn nodes_that_share_memory_outlive_each_other() {
+    outlives_a_data_node(Apart::new("memory", [2, 3, 1, 2], true));
+}
+
+/// How the links of a node to the three others are reached, when they have been made.
+fn transports(cluster: &Apart, node: u16) -> BTreeMap<u16, &'static str> {
+    let mut found = BTreeMap::new();
+    while found.len() < NODES.len() - 1 {
+        let up = cluster.wait(node, |event| matches!(event, Event::Link(LinkEvent::Up { .. })));
+        let Event::Link(LinkEvent::Up { node, transport, .. }) = up else { unreachable!() };
+        found.insert(node.0, transport);
+    }
+    found
+}
+
+#[test]
+fn memory_is_shared_if_both_want_it_and_sockets_are_used_otherwise() {
+    let mut cluster = Apart::new("either", [2, 1, 1, 2], true);
+    for (node, _) in NODES {
+        cluster.same_host = if node == 49 { SameHost::Sockets } else { SameHost::Memory };
+        cluster.start(node);
+    }
+    for (node, _) in NODES {
+        for (peer, transport) in transports(&cluster, node) {
+            let expected = if [node, peer].contains(&49) { "Unix" } else { "shared memory" };
+            assert_eq!(transport, expected, "{node} and {peer}");
+        }
+    }
+    cluster.wait(101, |event| matches!(event, Event::Ready));
+    cluster.board.run_round();
 }
 
 #[test]

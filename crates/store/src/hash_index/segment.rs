@@ -34,9 +34,13 @@ const SMALL: u32 = 128;
 const TAIL_FREE_MIN: usize = 8;
 
 impl Segment {
-    /// A segment of `len` ascending `entries`, three quarters full.
-    pub(super) fn build(entries: impl Iterator<Item = u64>, len: u32, depth: u32) -> Self {
-        let mut segment = Self::sized(len, depth);
+    /// A segment of `len` ascending `entries`, three quarters full with as many as `room` says.
+    pub(super) fn build(
+        entries: impl Iterator<Item = u64>,
+        (len, room): (u32, u32),
+        depth: u32,
+    ) -> Self {
+        let mut segment = Self::sized(room, depth);
         segment.len = len;
         let size = segment.size;
         let mut slots = std::mem::take(&mut segment.slots).into_vec();
@@ -91,8 +95,8 @@ impl Segment {
     }
 
     /// Whether a smaller segment would do.
-    pub(super) fn is_sparse(&self) -> bool {
-        self.size > SMALL && self.len < self.size / 2
+    pub(super) fn is_sparse(&self, roomy: bool) -> bool {
+        self.size > SMALL && self.len < self.size / if roomy { 4 } else { 2 }
     }
 
     /// Whether a split of some depth could separate the entries.

@@ -93,9 +93,9 @@ fn an_index_of_the_right_size_is_not_rebuilt() {
 
 #[test]
 fn mixed_operations_like_a_map() {
-    for seed in 0..20 {
-        let mut prng = Prng::new(seed);
-        let mut index = HashIndex::new();
+    for seed in 0..40 {
+        let mut prng = Prng::new(seed / 2);
+        let mut index = if seed % 2 == 0 { HashIndex::new() } else { HashIndex::roomy() };
         let mut model: Vec<(u64, u32)> = Vec::new();
         let spread = [1, 3, 50, 1 << 20][prng.index(4)];
         let mut next_row = 0;
@@ -117,6 +117,36 @@ fn mixed_operations_like_a_map() {
             }
         }
     }
+}
+
+#[test]
+fn a_roomy_index_is_rebuilt_less_and_ends_as_small() {
+    let rebuilt = |mut index: HashIndex| {
+        let is_roomy = index.roomy;
+        let mut prng = Prng::new(1);
+        let (mut rebuilt, mut slots) = (0, index.slot_count);
+        let hashes: Vec<u64> = (0..100_000).map(|_| prng.next_u64()).collect();
+        let mut note = |index: &HashIndex| {
+            rebuilt += usize::from(std::mem::replace(&mut slots, index.slot_count) != slots);
+        };
+        for (hash, row) in hashes.iter().zip(0..) {
+            index.insert(*hash, RowId(row));
+            note(&index);
+        }
+        index.check();
+        let bytes = index.memory_bytes() / hashes.len();
+        for (hash, row) in hashes.iter().zip(0..) {
+            assert!(index.remove(*hash, RowId(row)));
+            note(&index);
+        }
+        index.check();
+        assert!(index.memory_bytes() < 1_000, "an emptied index is small");
+        assert_eq!(index.roomy, is_roomy, "it stays what it was");
+        (rebuilt, bytes)
+    };
+    let (tight, roomy) = (rebuilt(HashIndex::new()), rebuilt(HashIndex::roomy()));
+    assert!(2 * roomy.0 < tight.0, "rebuilt {} times, and {} times", roomy.0, tight.0);
+    assert!(roomy.1 <= 24, "{} bytes per row", roomy.1);
 }
 
 #[test]

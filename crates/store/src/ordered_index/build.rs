@@ -115,7 +115,8 @@ impl BulkBuild {
     /// A build without entries.
     pub fn new() -> Self {
         let (nodes, boxes, layout) = (Nodes::new(), Arena::new(), Layout::default());
-        let index = OrderedIndex { nodes, boxes, boxed_bytes: 0, root: NONE, len: 0, layout };
+        let index =
+            OrderedIndex { nodes, boxes, boxed_bytes: 0, root: NONE, last: NONE, len: 0, layout };
         Self {
             open: Run::default(),
             runs: Vec::new(),

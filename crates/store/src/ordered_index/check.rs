@@ -32,6 +32,8 @@ impl OrderedIndex {
         assert_eq!(boxed_bytes, self.boxed_bytes, "bytes of boxed keys");
         let last = seen.last_leaf.expect("a tree has a leaf");
         assert_eq!(self.nodes[last].next, NONE, "the last leaf has no next");
+        let known = self.last != NONE && self.nodes[self.last].next == NONE;
+        assert!(!known || self.last == last, "what is known as the last leaf is another");
     }
 
     fn check_node(&self, id: u32, level: u16, seen: &mut Seen) {

@@ -167,6 +167,14 @@ impl Node {
         key.extend_from_slice(tail.rest);
     }
 
+    /// Whether a key may come behind all keys here, as far as prefix and heads tell. Not if there
+    /// is none, or the key has another prefix.
+    #[inline]
+    pub(super) fn may_end_before(&self, key: &[u8]) -> bool {
+        let Some(tail) = key.strip_prefix(self.prefix()) else { return false };
+        self.count > 0 && self.head(self.count() - 1) <= head_of(&tail[..tail.len().min(HEAD)])
+    }
+
     /// Records left of `cut`.
     pub(super) fn position(&self, cut: &Cut<'_>, boxes: &KeyBoxes) -> usize {
         let prefix = self.prefix();

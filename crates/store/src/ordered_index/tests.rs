@@ -263,6 +263,45 @@ fn ascending_keys_fill_their_nodes() {
 }
 
 #[test]
+fn entries_behind_the_last_one_come_where_a_set_has_them() {
+    for seed in 0..30 {
+        let mut prng = Prng::new(seed);
+        let (mut index, mut model) = (OrderedIndex::new(), Model::new());
+        let mut next = 0_u32;
+        // Keys ascend, are taken from the end or the front, and come in between.
+        for step in 0..4_000 {
+            let number = match prng.below(10) {
+                0..6 => {
+                    next += 1 + prng.below(3) as u32;
+                    next
+                }
+                6 | 7 if step % 1_000 > 600 => {
+                    let end = if prng.percent(50) { model.last() } else { model.first() };
+                    let Some((key, row)) = end.cloned() else { continue };
+                    assert!(index.remove(&key, RowId(row)));
+                    assert!(model.remove(&(key, row)));
+                    continue;
+                }
+                _ => prng.below(u64::from(next) + 1) as u32,
+            };
+            let mut key = number.to_be_bytes().to_vec();
+            if prng.percent(2) {
+                // Some lie outside of the nodes.
+                key.extend([7; 200]);
+            }
+            let row = prng.below(2) as u32;
+            assert_eq!(index.insert(&key, RowId(row)), model.insert((key, row)));
+            if step % 400 == 0 {
+                index.check();
+            }
+        }
+        index.check();
+        compare_scans(&mut prng, &index, &model, Keys::Column);
+        assert_eq!(index.len(), model.len());
+    }
+}
+
+#[test]
 fn equal_records_take_the_places_of_removed_ones() {
     let key = |k: u32| [&[1][..], &k.to_be_bytes()].concat();
     let mut index = OrderedIndex::new();

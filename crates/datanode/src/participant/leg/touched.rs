@@ -33,8 +33,8 @@ pub(in crate::participant) struct TouchedRow {
     pub(in crate::participant) reserved: bool,
     /// The row did not exist before the transaction.
     pub(in crate::participant) fresh: bool,
-    /// It has ended before the rest of its leg: slot and lock are a later leg's.
-    pub(in crate::participant) given: bool,
+    /// What is known of its lock.
+    lock: RowLock,
     /// A change of it is staged.
     staged: bool,
     /// The newest image, if any is staged, and its operation.
@@ -42,6 +42,17 @@ pub(in crate::participant) struct TouchedRow {
     row: Option<Row>,
     /// The images before the newest lie apart: most rows have none.
     earlier: Option<Box<Earlier>>,
+}
+
+/// What is known of the lock of a touched row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RowLock {
+    /// The leg did not hold it before it touched the row: no row that was touched earlier has it.
+    First,
+    /// The leg held it before: it may be that of an earlier row.
+    Held,
+    /// The row has ended before the rest of its leg: slot and lock are a later leg's.
+    Given,
 }
 
 const _: () = assert!(size_of::<TouchedRow>() == 72, "a transaction may touch millions of rows");
@@ -61,13 +72,22 @@ pub(in crate::participant) struct TouchedRows {
 }
 
 /// Finds rows among many.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Index {
     by_place: HashIndex,
     by_hash: HashIndex,
+    /// Rows have been taken out that are still found here.
+    is_stale: bool,
     /// The rows of all images, by operation: what is undone is found from the end. Images that are
     /// applied stay here.
     by_number: Chunked<Numbered, NUMBERS_OF_CHUNK>,
+}
+
+impl Default for Index {
+    fn default() -> Self {
+        let (by_place, by_hash) = (HashIndex::roomy(), HashIndex::roomy());
+        Self { by_place, by_hash, is_stale: false, by_number: Chunked::default() }
+    }
 }
 
 /// The row of an operation's image, in 12 bytes.
@@ -100,11 +120,32 @@ const UNDO_WEIGHT: u64 = 32;
 const UNDO_BYTES: u64 = 8;
 
 impl TouchedRow {
-    /// A row without images.
-    pub(in crate::participant) fn new(place: Place, key: Key, hash: u64, reserved: bool) -> Self {
-        let (fresh, given, staged) = (false, false, false);
+    /// A row without images. `lock_is_new` says that the leg had not its lock before.
+    pub(in crate::participant) fn new(
+        place: Place,
+        (key, hash): (Key, u64),
+        reserved: bool,
+        lock_is_new: bool,
+    ) -> Self {
+        let lock = if lock_is_new { RowLock::First } else { RowLock::Held };
+        let (fresh, staged) = (false, false);
         let (number, row, earlier) = (OperationNumber(0), None, None);
-        Self { place, key, hash, reserved, fresh, given, staged, number, row, earlier }
+        Self { place, key, hash, reserved, fresh, lock, staged, number, row, earlier }
+    }
+
+    /// Whether no row that the leg touched earlier has its lock, as far as that is known.
+    pub(in crate::participant) fn has_first_of_lock(&self) -> bool {
+        self.lock == RowLock::First
+    }
+
+    /// Whether it has ended before the rest of its leg.
+    pub(in crate::participant) fn is_given(&self) -> bool {
+        self.lock == RowLock::Given
+    }
+
+    /// It has ended before the rest of its leg: slot and lock are a later leg's.
+    pub(in crate::participant) fn give(&mut self) {
+        self.lock = RowLock::Given;
     }
 
     /// Whether a change of the row is staged.
@@ -313,7 +354,8 @@ impl TouchedRows {
             row.hash == hash && row.place.0 == partition && row.is_staged() && *row.key.0 == *key
         };
         let Some(index) = &self.index else { return self.rows.iter().find(is_it) };
-        let at = index.by_hash.find(hash, |RowId(at)| is_it(&&self.rows[at as usize]))?;
+        let found = |RowId(at): RowId| self.rows.get(at as usize).is_some_and(|row| is_it(&row));
+        let at = index.by_hash.find(hash, found)?;
         Some(&self.rows[at.0 as usize])
     }
 
@@ -330,8 +372,8 @@ impl TouchedRows {
         };
         let mut found: Few<u32> = Few::new();
         index.by_hash.find(hash, |RowId(at)| {
-            let row = &self.rows[at as usize];
-            if (row.place.0, row.hash) == (partition, hash) {
+            let row = self.rows.get(at as usize);
+            if row.is_some_and(|row| (row.place.0, row.hash) == (partition, hash)) {
                 found.push(at);
             }
             false
@@ -341,6 +383,12 @@ impl TouchedRows {
 
     /// Adds a row in a place that is not touched yet; where it is.
     pub(in crate::participant) fn add(&mut self, row: TouchedRow) -> usize {
+        if self.index.as_ref().is_some_and(|index| index.is_stale) {
+            self.index = None;
+            if self.rows.len() > LOOKED_THROUGH {
+                self.index_from(0);
+            }
+        }
         self.rows.push(row);
         let last = self.rows.len() - 1;
         if self.index.is_some() {
@@ -367,19 +415,24 @@ impl TouchedRows {
         self.rows.iter_mut_from(at)
     }
 
-    /// Takes the last row out, and says whether one with the same lock is left.
+    /// Takes the last row out, and says whether one with the same lock is left. Indexes keep it:
+    /// rows are taken out when all of them are, and who takes out millions has no need to tidy up
+    /// behind each.
     pub(in crate::participant) fn pop(&mut self) -> Option<(TouchedRow, bool)> {
         let row = self.rows.pop()?;
         let name = (row.place.0, row.hash);
         let shares = match &mut self.index {
+            // Rows that were touched later are gone.
+            index if row.lock == RowLock::First => {
+                index.iter_mut().for_each(|index| index.is_stale = true);
+                false
+            }
             None => self.rows.iter().any(|other| (other.place.0, other.hash) == name),
             Some(index) => {
-                let at = RowId(self.rows.len() as u32);
-                index.by_place.remove(place_hash(row.place), at);
-                index.by_hash.remove(row.hash, at);
+                index.is_stale = true;
                 let is_other = |RowId(other): RowId| {
-                    let other = &self.rows[other as usize];
-                    (other.place.0, other.hash) == name
+                    let other = self.rows.get(other as usize);
+                    other.is_some_and(|other| (other.place.0, other.hash) == name)
                 };
                 index.by_hash.find(row.hash, is_other).is_some()
             }
@@ -403,9 +456,10 @@ impl TouchedRows {
 
     /// Forgets all rows and keeps the memory for some.
     pub(in crate::participant) fn clear(&mut self) {
-        if let Some(mut index) = self.index.take().filter(|_| self.rows.len() <= KEPT) {
+        if let Some(mut index) = self.index.take().filter(|index| index.by_place.len() <= KEPT) {
             index.by_place.clear();
             index.by_hash.clear();
+            index.is_stale = false;
             index.by_number.clear(KEPT);
             self.spare = Some(index);
         }
@@ -422,7 +476,9 @@ impl TouchedRows {
         match &self.index {
             None => self.rows.iter().position(|row| row.place == place),
             Some(index) => {
-                let is_it = |RowId(at): RowId| self.rows[at as usize].place == place;
+                let is_it = |RowId(at): RowId| {
+                    self.rows.get(at as usize).is_some_and(|row| row.place == place)
+                };
                 index.by_place.find(place_hash(place), is_it).map(|at| at.0 as usize)
             }
         }
@@ -491,7 +547,7 @@ mod tests {
     fn touched(count: u32) -> TouchedRows {
         let mut rows = TouchedRows::default();
         for n in 0..count {
-            let row = TouchedRow::new(place(n), key(n), u64::from(n % 7), n % 2 == 0);
+            let row = TouchedRow::new(place(n), (key(n), u64::from(n % 7)), n % 2 == 0, n < 7);
             let at = rows.add(row);
             rows.stage(
                 at,
@@ -542,8 +598,31 @@ mod tests {
     }
 
     #[test]
+    fn rows_are_added_where_others_were_taken_out() {
+        let mut rows = touched(60);
+        for left in [50, 9, 8, 0] {
+            while rows.len() > left {
+                rows.pop();
+            }
+            for n in 100..120 {
+                rows.add(TouchedRow::new(place(n), (key(n), u64::from(n % 7)), false, false));
+            }
+            for n in 0..120 {
+                let is_there = n < left as u32 || n >= 100;
+                let found = rows.at(place(n)).map(|row| row.place);
+                assert_eq!(found, is_there.then(|| place(n)), "{n}, {left} left");
+            }
+            for _ in 0..20 {
+                rows.pop();
+            }
+        }
+        rows.clear();
+        assert!(rows.at(place(1)).is_none());
+    }
+
+    #[test]
     fn images_of_a_row_come_and_go() {
-        let mut row = TouchedRow::new(place(1), key(1), 1, false);
+        let mut row = TouchedRow::new(place(1), (key(1), 1), false, true);
         assert!(!row.is_staged());
         let image = |n: u64, size: usize| (OperationNumber(n), Some(Row(vec![0; size].into())));
         row.stage(image(1, 10));
@@ -569,7 +648,7 @@ mod tests {
         for n in numbers {
             let row = row_of(*n);
             let at = rows.position(place(row)).unwrap_or_else(|| {
-                rows.add(TouchedRow::new(place(row), key(row), u64::from(row), false))
+                rows.add(TouchedRow::new(place(row), (key(row), u64::from(row)), false, true))
             });
             rows.stage(
                 at,

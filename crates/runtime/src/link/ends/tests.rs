@@ -7,6 +7,7 @@ use model::{Address, ControlIndex, WorkerId};
 use wire::{EpochMessage, Link, Message};
 
 use super::super::frame;
+use super::super::ring::Rings;
 use super::*;
 use crate::tls::tests::{Directory, put};
 use crate::tls::{Authority, LinkTls, NodeCredentials, NodeRole, TroubleKind};
@@ -202,7 +203,10 @@ fn encrypted() -> [Connection; 2] {
     assert_eq!(filters[1].shown().unwrap().identity, own.identity());
     let [one, other] = sockets;
     let [own, peer] = filters.map(|tls| Some(Box::new(tls)));
-    [Connection { socket: one, tls: own }, Connection { socket: other, tls: peer }]
+    [
+        Connection { socket: one, tls: own, rings: None },
+        Connection { socket: other, tls: peer, rings: None },
+    ]
 }
 
 #[test]
@@ -218,7 +222,7 @@ fn what_an_encrypted_connection_does_not_take_at_once_follows() {
     let own = ends.ends.sockets[0].as_ref().unwrap();
     assert!(own.blocked && own.pending() > 1 << 20, "it takes a part");
     // The peer reads, and so the rest follows.
-    let Connection { socket, tls } = peer;
+    let Connection { socket, tls, .. } = peer;
     let mut tls = tls.unwrap();
     let (mut plain, mut buffer) = (Vec::new(), vec![0; 64 << 10]);
     let mut patience = 0;
@@ -245,4 +249,185 @@ fn what_an_encrypted_connection_does_not_take_at_once_follows() {
     let mut messages = Vec::new();
     let taken = frame::take(&plain, 0, wire::PROTOCOL_VERSION, &link, &mut messages).unwrap();
     assert_eq!((taken.bytes, messages.len()), (plain.len(), 100));
+}
+
+/// A link to data node 2 through memory, and its other end.
+fn over_memory(limits: LinkLimits) -> (Ends, LinkSocket) {
+    let mut ends = Ends::new(0, limits);
+    ends.ends.ends.insert(NodeId(2), End::new((Role::Data, limits.send_buffer)));
+    let (own, other) = UnixStream::pair().unwrap();
+    own.set_nonblocking(true).unwrap();
+    other.set_nonblocking(true).unwrap();
+    let (rings, file) = Rings::create().unwrap();
+    let (given, tls) = (Rings::accept(&file).unwrap(), None);
+    let connection = Connection { socket: own.into(), tls, rings: Some(rings) };
+    let (incarnation, protocol) = (Incarnation(7), wire::PROTOCOL_VERSION);
+    let (node, sockets) = (NodeId(2), vec![(1, connection)]);
+    let link = NewLink { node, incarnation, generation: 1, protocol, sockets };
+    ends.ends.open(&ends.poller, link, NOW);
+    let connection = Connection { socket: other.into(), tls: None, rings: Some(given) };
+    let waiting = SendBuffers::waiting(&Arc::new(SendBuffers::new(usize::MAX)));
+    let whose = (NodeId(1), Incarnation(1), 1);
+    let peer = LinkSocket::new(connection, whose, (1, protocol), waiting, NOW);
+    (ends, peer)
+}
+
+/// What a data node says to another that may come at any time.
+fn fine() -> Envelope {
+    let address = |node, actor| Address { node: NodeId(node), worker: WorkerId(0), actor };
+    let message = EpochMessage::Drained { through: model::Epoch(1), committed: model::Epoch(1) };
+    Envelope {
+        from: address(2, ActorKind::Coordinator),
+        incarnation: Incarnation(7),
+        to: address(1, ActorKind::Epochs),
+        reached: ControlIndex(1),
+        message: Box::new(Message::Epoch(message)),
+    }
+}
+
+impl Ends {
+    /// Sleeps until something happens, takes in what has come, and says how much that was.
+    fn sleep(&mut self) -> usize {
+        if self.ends.doze() {
+            // Without an end: a lost wake-up would hang the test.
+            self.poller.wait(None).unwrap();
+        }
+        self.ends.rise();
+        let mut arrivals = Vec::new();
+        for ready in self.poller.take().collect::<Vec<_>>() {
+            self.ends.ready(&self.poller, ready, NOW, &mut arrivals);
+        }
+        self.ends.take_shared(NOW, &mut arrivals);
+        arrivals.len()
+    }
+}
+
+#[test]
+fn what_comes_through_memory_wakes_who_sleeps() {
+    let (mut ends, mut peer) = over_memory(LinkLimits::default());
+    let waker = std::thread::spawn(move || {
+        for _ in 0..2_000 {
+            assert!(peer.push(&fine()));
+            peer.flush(NOW).unwrap();
+            std::thread::yield_now();
+        }
+        peer
+    });
+    let mut come = 0;
+    while come < 2_000 {
+        come += ends.sleep();
+    }
+    let mut peer = waker.join().unwrap();
+    // What is confirmed is not kept.
+    assert!(peer.pending() == 0 && ends.keeper.take_notices().is_empty());
+    assert!(!ends.ends.has_news() && !peer.has_news());
+    assert_eq!(ends.send(2), [0; 0]);
+    let (mut plain, mut messages, mut buffer) = (Vec::new(), Vec::new(), vec![0; READ_MAX]);
+    while peer.has_news() {
+        let buffers = (&mut buffer[..], &mut plain);
+        peer.read((NodeId(2), 1), buffers, NOW, &mut messages).unwrap();
+    }
+    assert_eq!(messages.len(), 1);
+}
+
+#[test]
+fn what_was_said_before_a_process_ended_is_heard() {
+    let (mut ends, mut peer) = over_memory(LinkLimits::default());
+    for _ in 0..3 {
+        assert!(peer.push(&fine()));
+    }
+    peer.flush(NOW).unwrap();
+    drop(peer);
+    let (mut come, mut notices) = (0, Vec::new());
+    while notices.is_empty() {
+        come += ends.sleep();
+        notices = ends.keeper.take_notices();
+    }
+    assert_eq!(come, 3);
+    assert!(matches!(notices[..], [Notice::Broken { why: Broken::Ended, .. }]), "{notices:?}");
+    assert_eq!(ends.send(2), [0; 0], "the lane waits for another connection");
+}
+
+#[test]
+fn what_was_told_of_another_socket_ends_no_connection() {
+    let (mut ends, mut peer) = over_memory(LinkLimits::default());
+    // As for a connection that had the place of this one before.
+    let (ready, mut arrivals) = (Ready { token: 0, write: false, hung_up: true }, Vec::new());
+    ends.ends.ready(&ends.poller, ready, NOW, &mut arrivals);
+    ends.ends.take_shared(NOW, &mut arrivals);
+    assert!(arrivals.is_empty() && ends.keeper.take_notices().is_empty());
+    assert!(!ends.ends.has_news(), "it may sleep");
+    assert!(peer.push(&fine()));
+    peer.flush(NOW).unwrap();
+    assert_eq!(ends.sleep(), 1);
+}
+
+#[test]
+fn who_breaks_the_rules_of_memory_loses_its_link() {
+    let (mut ends, mut peer) = over_memory(LinkLimits::default());
+    assert!(peer.push(&fine()));
+    peer.flush(NOW).unwrap();
+    peer.rings().unwrap().spoil();
+    assert_eq!(ends.sleep(), 0);
+    let notices = ends.keeper.take_notices();
+    assert!(matches!(notices[..], [Notice::Broken { why: Broken::Corrupt, .. }]), "{notices:?}");
+    assert!(ends.ends.sockets[0].as_ref().is_some_and(|socket| socket.broken));
+}
+
+#[test]
+fn over_memory_a_peer_that_takes_nothing_is_lost_at_the_limit() {
+    let limits = LinkLimits { send_buffer: 1 << 20, ..LinkLimits::default() };
+    let (mut ends, _peer) = over_memory(limits);
+    let lost: Vec<u16> = (0..200).flat_map(|_| ends.send(2)).collect();
+    assert_eq!(lost, [2], "once");
+    // One that takes what comes may be sent any amount.
+    let (mut ends, mut peer) = over_memory(limits);
+    let reads = std::thread::spawn(move || {
+        let (mut plain, mut buffer, mut come) = (Vec::new(), vec![0; READ_MAX], 0);
+        while come < 200 {
+            let mut messages = Vec::new();
+            let buffers = (&mut buffer[..], &mut plain);
+            peer.read((NodeId(2), 1), buffers, NOW, &mut messages).unwrap();
+            come += messages.len();
+            peer.flush(NOW).unwrap();
+            std::thread::yield_now();
+        }
+        peer
+    });
+    for _ in 0..200 {
+        while ends.ends.sockets[0].as_ref().is_some_and(|socket| socket.blocked) {
+            ends.sleep();
+            ends.ends.flush(&ends.poller, NOW);
+        }
+        assert_eq!(ends.send(2), [0; 0]);
+    }
+    while ends.ends.sockets[0].as_ref().is_some_and(|socket| socket.pending() > 0) {
+        ends.sleep();
+        ends.ends.flush(&ends.poller, NOW);
+    }
+    drop(reads.join().unwrap());
+}
+
+#[test]
+fn over_memory_room_is_told_of_any_number_of_times_without_a_word() {
+    let (mut ends, mut peer) = over_memory(LinkLimits::default());
+    let (mut plain, mut buffer, mut messages) = (Vec::new(), vec![0; READ_MAX], Vec::new());
+    // A system holds fewer than 300 wake-ups.
+    let mut waited = 0;
+    while waited < 1_000 {
+        while ends.ends.sockets[0].as_ref().is_some_and(|socket| !socket.blocked) {
+            assert_eq!(ends.send(2), [0; 0]);
+        }
+        waited += 1;
+        let buffers = (&mut buffer[..], &mut plain);
+        assert_eq!(peer.read((NodeId(2), 1), buffers, NOW, &mut messages), Ok(()));
+        messages.clear();
+        assert_eq!(ends.sleep(), 0);
+        ends.ends.flush(&ends.poller, NOW);
+        // What has come is confirmed now and then, as it is kept until then.
+        if waited % 400 == 0 {
+            peer.flush(NOW).unwrap();
+        }
+    }
+    assert!(ends.keeper.take_notices().is_empty());
 }

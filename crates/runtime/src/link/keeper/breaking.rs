@@ -12,6 +12,7 @@
 use model::NodeId;
 use stdx::{Duration, Instant};
 
+use super::super::address::is_within_host;
 use super::super::pending::Errand;
 use super::super::{Broken, LinkEvent, LinkNews};
 use super::peer::{Doubt, Renewing, Standing, State};
@@ -29,7 +30,7 @@ impl Keeper {
         );
         // A system resets the connections of a process that ends without having read all. Nobody
         // comes between processes of one host; on a network, another connection may prove more.
-        let same_host = link.transport == "Unix";
+        let same_host = is_within_host(link.transport);
         let proof = why == Broken::Ended || why == Broken::Reset && same_host;
         let breaking = |doubt| State::Breaking { link, why, lost: false, way: 0, doubt };
         match &mut peer.state {

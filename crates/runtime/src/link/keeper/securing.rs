@@ -19,6 +19,7 @@ use std::collections::BTreeSet;
 use model::NodeId;
 use stdx::{Duration, Instant};
 
+use super::super::address::UNIX;
 use super::super::greeting::Identity;
 use super::super::pending::{Errand, Pending, Stage};
 use super::super::{Broken, LinkEvent};
@@ -46,7 +47,7 @@ impl Keeper {
     pub(super) fn connected(&mut self, token: u64, errand: Errand) {
         let Some(pending) = self.pending.get_mut(&token) else { return };
         let Some(credentials) = &self.setup.credentials else { return self.greet(token, errand) };
-        if pending.transport == "Unix" {
+        if pending.transport == UNIX {
             return self.greet(token, errand);
         }
         let role = NodeRole::from(self.peers[&errand.node].peer.role);
@@ -121,7 +122,7 @@ impl Keeper {
 
     /// Whether whoever greets is who it says.
     pub(super) fn proves(&self, pending: &Pending, identity: &Identity) -> Result<(), Trouble> {
-        if self.setup.credentials.is_none() || pending.transport == "Unix" {
+        if self.setup.credentials.is_none() || pending.transport == UNIX {
             return Ok(());
         }
         if !pending.is_encrypted() {

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use super::super::Service;
+use super::super::address::UNIX;
 use super::super::greeting::read_request;
 use super::super::pending::Pending;
 use crate::tls::{Asker, accept_secured};
@@ -39,7 +40,7 @@ pub(super) fn serve(
 }
 
 fn answer(service: &Service, pending: Pending, body: &[u8]) -> io::Result<()> {
-    if pending.transport == "Unix" {
+    if pending.transport == UNIX {
         // The user of this process, as the keeper has found out.
         let mut stream = UnixStream::from(pending.socket);
         stream.set_nonblocking(false)?;
@@ -55,7 +56,7 @@ fn answer(service: &Service, pending: Pending, body: &[u8]) -> io::Result<()> {
 }
 
 fn answer_securely(service: &Service, pending: Pending) -> io::Result<()> {
-    let Some(tls) = service.tls.as_ref().filter(|_| pending.transport != "Unix") else {
+    let Some(tls) = service.tls.as_ref().filter(|_| pending.transport != UNIX) else {
         return Ok(());
     };
     let stream = TcpStream::from(pending.socket);

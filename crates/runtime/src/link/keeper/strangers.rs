@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::net::{SocketFlags, acceptfrom_with, sockopt};
 use std::net::{IpAddr, SocketAddr};
 
-use super::super::address::set_up_tcp;
+use super::super::address::{UNIX, set_up_tcp};
 use super::super::pending::{Pending, Stage};
 use super::{Keeper, Listener, READ, TOKEN_LISTENERS, TOKEN_WAKE};
 use crate::poller::Ready;
@@ -65,7 +65,7 @@ impl Keeper {
             let (fine, transport) = if *unix {
                 let me = rustix::process::geteuid();
                 let is_own = sockopt::socket_peercred(&accepted).is_ok_and(|peer| peer.uid == me);
-                (is_own, "Unix")
+                (is_own, UNIX)
             } else {
                 (set_up_tcp(&accepted, self.setup.limits.stall).is_ok(), "TCP")
             };
