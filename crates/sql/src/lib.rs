@@ -45,6 +45,7 @@ mod result;
 mod sequences;
 mod session;
 mod show;
+pub mod spill;
 mod stacks;
 mod statistics;
 mod temporary;

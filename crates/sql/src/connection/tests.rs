@@ -5,6 +5,7 @@ mod audit;
 mod commands;
 mod cursors;
 mod memory;
+mod spill;
 
 use std::future::Future;
 use std::ops::Deref;
