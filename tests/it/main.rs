@@ -37,6 +37,7 @@ mod rot;
 mod scripts;
 mod server;
 mod slices;
+mod spill;
 mod stalls;
 mod sysbench;
 mod threads;
