@@ -38,11 +38,15 @@ pub(crate) async fn windowed<'p>(
     let more = if run.may_spill() { WORK_BYTES } else { 0 };
     let mut cursor = open(&windows.input);
     while let Some(batch) = cursor.next(run).await? {
-        for row in batch {
+        let mut batch = batch.into_iter();
+        while let Some(row) = batch.next() {
             let row = computed(run, windows, row).await?;
             let fits = held.fits(memory_of_row(&row) + more)?;
             rows.push(row);
             if !fits {
+                for row in batch {
+                    rows.push(computed(run, windows, row).await?);
+                }
                 return Box::pin(spilled(run, windows, (rows, held), cursor)).await;
             }
             run.worked_a_row().await?;
