@@ -3,7 +3,8 @@
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
-use runtime::{ApplicationFactory, Fiber};
+use runtime::{ApplicationFactory, Fiber, TemporaryDirectory, TemporaryError, TemporaryFile};
+use sql::spill::{TempError, TempFile, TempFiles};
 use sql::{Admission, Directory, Sequences, ServerAddress, SqlNode, SqlOptions, Stack};
 
 use crate::{backup, machine};
@@ -14,18 +15,22 @@ pub(crate) const QUERY_MEMORY_MIN: u64 = 16 << 20;
 /// Makes the SQL node's actors. All of a process share a registry, the ranges of AUTO_INCREMENT and
 /// what logins take; `variables` are first values of global variables.
 /// `durable` is the level that sessions begin with, `query_memory` what statements may keep, unless
-/// it follows the machine.
+/// it follows the machine; what does not fit goes to `temporary`.
 pub(crate) fn sql_node(
     address: ServerAddress,
     admission: Admission,
     variables: &[(&str, String)],
     durable: bool,
     query_memory: Option<u64>,
+    temporary: TemporaryDirectory,
 ) -> ApplicationFactory {
     let (registry, sequences) = (Directory::default(), Mutex::new(Sequences::default()));
     let automatic = || (machine::memory() / 4).max(QUERY_MEMORY_MIN);
     registry.backups().serve_by(Arc::new(backup::Host));
     registry.memory().configure(query_memory.unwrap_or_else(automatic));
+    let path = temporary.path().display().to_string();
+    registry.lock().globals.insert("tmpdir".to_owned(), path);
+    registry.memory().temp_space().serve(Arc::new(HostFiles(temporary)));
     let host_offset = machine::utc_offset();
     set_variables(&registry, &admission);
     let given = variables.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
@@ -82,5 +87,36 @@ impl Stack for OwnStack {
     fn suspender(&self) -> Rc<dyn Fn()> {
         let suspender = self.0.suspender();
         Rc::new(move || suspender.suspend())
+    }
+}
+
+/// Temporary files of statements, as the runtime has them.
+#[derive(Debug)]
+struct HostFiles(TemporaryDirectory);
+
+#[derive(Debug)]
+struct HostFile(TemporaryFile);
+
+impl TempFiles for HostFiles {
+    fn create(&self) -> Result<Box<dyn TempFile>, TempError> {
+        let file = self.0.create().map_err(told)?;
+        Ok(Box::new(HostFile(file)))
+    }
+}
+
+impl TempFile for HostFile {
+    fn append(&mut self, bytes: &[u8]) -> Result<u64, TempError> {
+        self.0.append(bytes).map_err(told)
+    }
+
+    fn read(&mut self, at: u64, length: usize) -> Result<Vec<u8>, TempError> {
+        self.0.read(at, length).map_err(told)
+    }
+}
+
+fn told(error: TemporaryError) -> TempError {
+    match error {
+        TemporaryError::Full(why) => TempError::Full(why),
+        TemporaryError::Failed(why) => TempError::Failed(why),
     }
 }

@@ -30,6 +30,7 @@ pub(crate) mod row;
 pub(crate) mod run;
 pub(crate) mod scan;
 pub(crate) mod snapshot;
+pub(crate) mod spilled;
 pub(crate) mod update;
 pub(crate) mod window;
 

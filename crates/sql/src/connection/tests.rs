@@ -6,6 +6,7 @@ mod commands;
 mod compressed;
 mod cursors;
 mod memory;
+mod spill;
 
 use std::future::Future;
 use std::ops::Deref;
