@@ -380,7 +380,7 @@ fn place() -> [Arg; 4] {
 }
 
 /// Options that say how clients log in, and how their connections are encrypted.
-fn logins() -> [Arg; 14] {
+fn logins() -> [Arg; 15] {
     let file = |name, help| option(name, "FILE", help).value_parser(value_parser!(PathBuf));
     [
         file("tls-cert", "Certificates as PEM, the server's first [default: one is made]")
