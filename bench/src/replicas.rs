@@ -112,7 +112,7 @@ impl Replicas {
         let to = Address { actor: ActorKind::Coordinator, ..primary };
         let table_version = self.table.version;
         let operation = |(at, (partition, kind))| {
-            let number = OperationNumber(at as u32 + 1);
+            let number = OperationNumber(at as u64 + 1);
             Operation { number, partition, table_version, kind }
         };
         let request = ClientRequest::Execute {

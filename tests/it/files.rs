@@ -100,8 +100,8 @@ fn files_have_the_bytes_that_are_asked_for() {
     let path = bench.file("many");
     bench.server.sql(&format!(
         "CREATE TABLE d.m (id INT PRIMARY KEY, v CHAR(100)); \
-         INSERT INTO d.m WITH RECURSIVE r AS (SELECT 1 n UNION ALL SELECT n + 1 FROM r WHERE n < 1000) \
-         SELECT a.n * 1000 + b.n, REPEAT('v', 100) FROM r a JOIN r b ON b.n <= 20; \
+         INSERT INTO d.m WITH RECURSIVE r AS \
+         (SELECT 1 n UNION ALL SELECT n + 1 FROM r WHERE n < 1000) SELECT a.n * 1000 + b.n, REPEAT('v', 100) FROM r a JOIN r b ON b.n <= 20; \
          SELECT * FROM d.m INTO OUTFILE '{path}'; CREATE TABLE d.k LIKE d.m; \
          LOAD DATA INFILE '{path}' INTO TABLE d.k"
     ));

@@ -1,12 +1,13 @@
 //! Files of the server that statements read and write: SELECT … INTO OUTFILE, LOAD DATA INFILE.
 //!
 //! # Owns
-//! [`ServerFiles`], the host's side; what statements are told when a file cannot be read or written.
+//! [`ServerFiles`], the host's side; what statements are told when a file cannot be read, or not be
+//! written.
 //! # Guarantees
 //! A worker never waits for a file: the host works aside, and whoever waits lets others in.
 //! # Not here
-//! Which files there are, and how it is made sure that no other ones are touched: the host. The form
-//! of what is in them: `execute::outfile`, `execute::load`.
+//! Which files there are, and how it is made sure that no other ones are touched: the host. The
+//! form of what is in them: `execute::outfile`, `execute::load`.
 
 use std::fmt;
 

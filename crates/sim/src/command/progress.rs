@@ -27,7 +27,8 @@ impl Progress {
         Self { what: what.into(), total, done: 0, failed: 0, began: now, told: now, live }
     }
 
-    /// A seed has been run. One that failed is named at once, unless a mutation is to make one fail.
+    /// A seed has been run. One that failed is named at once, unless a mutation is to make one
+    /// fail.
     pub(super) fn add(&mut self, seed: u64, failure: Option<&str>) {
         self.done += 1;
         self.failed += u64::from(failure.is_some());

@@ -4,8 +4,9 @@
 //! Splitting a stream of bytes into lines and fields as FIELDS and LINES say.
 //! # Guarantees
 //! The file is never in memory as a whole: it is read in packets and inserted in batches, in one
-//! statement. With LOCAL or IGNORE what does not fit a column is made to fit with a warning, and a row
-//! that cannot be stored is left out; otherwise that is an error, in strict mode, and ends the statement.
+//! statement. With LOCAL or IGNORE what does not fit a column is made to fit with a warning, and a
+//! row that cannot be stored is left out; otherwise that is an error, in strict mode, and ends the
+//! statement.
 //! # Not here
 //! Which files of the server there are, and who may read them (`files`, `account`).
 
