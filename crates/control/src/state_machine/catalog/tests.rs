@@ -617,7 +617,7 @@ fn columns_are_modified_where_rows_and_keys_can_bear_it() {
         (3, column("note", ColumnType::Fixed(50), false)),
         (3, column("note", ColumnType::Fixed(40), true)),
         // A key would be too long.
-        (2, column("label", ColumnType::Variable(2_000), true)),
+        (2, column("label", ColumnType::Variable(KEY_SIZE_MAX as u16 / 2), true)),
         // Values would not fit.
         (5, column("count", ColumnType::Int(2), true)),
         (5, column("count", ColumnType::UInt(4), true)),

@@ -1,6 +1,7 @@
 //! Prepare, commit, complete, abort, rollback, takeover.
 
 use model::RowProjection;
+use model::schema::KEY_SIZE_MAX;
 use wire::{KnownOutcome, ReportedLegStatus};
 
 use super::super::evaluate::{Projector, Projectors};
@@ -171,7 +172,7 @@ fn refused_operations_leave_no_effect() {
         ),
         (OperationKind::Insert { row: Row(Box::new([9, 9])) }, ErrorCode::BadRequest),
         (OperationKind::Insert { row: Row(Box::default()) }, ErrorCode::BadRequest),
-        (delete_by(Key(vec![1; 4_000].into())), ErrorCode::BadRequest),
+        (delete_by(Key(vec![1; KEY_SIZE_MAX + 1].into())), ErrorCode::BadRequest),
     ];
     let (kinds, codes): (Vec<_>, Vec<_>) = cases.into_iter().unzip();
     let answers = world.execute(txn(2), kinds);
