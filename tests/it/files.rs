@@ -128,10 +128,9 @@ fn no_statement_reaches_other_files() {
         let error = bench.refusal(&format!("SELECT 1 INTO OUTFILE '{path}'"));
         assert!(error.contains("ERROR 1290") && error.contains("secure-file-priv"), "{error}");
     }
-    for (statement, code) in [
-        ("SELECT 1 INTO OUTFILE", "ERROR 1086"),
-        ("SELECT id FROM d.a INTO DUMPFILE", "ERROR 1086"),
-    ] {
+    for (statement, code) in
+        [("SELECT 1 INTO OUTFILE", "ERROR 1086"), ("SELECT 1 INTO DUMPFILE", "ERROR 1086")]
+    {
         let error = bench.refusal(&format!("{statement} '{}'", bench.file("there")));
         assert!(error.contains(code), "{error}");
     }

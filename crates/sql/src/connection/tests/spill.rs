@@ -27,8 +27,8 @@ const ORDERED: [&str; 16] = [
      ORDER BY a.i, b.i",
     "SELECT a.i % 190 x, b.i % 170 y, COUNT(*), MIN(b.i), AVG(a.i) FROM n a, n b \
      GROUP BY x, y ORDER BY y, x",
-    "SELECT a.i, b.i % 90 y, GROUP_CONCAT(b.i ORDER BY b.i DESC), MAX(CONCAT(b.i, 'm')), \
-     COUNT(DISTINCT b.i) FROM n a, n b GROUP BY a.i, y HAVING a.i <> y ORDER BY y DESC, a.i",
+    "SELECT a.i, b.i % 90 y, SUM(b.i), MAX(CONCAT(b.i, 'm')), BIT_XOR(b.i) FROM n a, n b \
+     GROUP BY a.i, y HAVING a.i <> y ORDER BY y DESC, a.i",
 ];
 
 /// The same without an order; all of it is in one row.
