@@ -40,6 +40,7 @@ mod rot;
 mod scripts;
 mod server;
 mod slices;
+mod spill;
 mod stalls;
 mod sweeps;
 mod sysbench;

@@ -4,10 +4,14 @@
 //! first, and what its keys are is told to who reads the right side, whose rows then pass by. Only
 //! when the left side is large the right one is collected instead.
 
+mod spilled;
+
 use std::collections::{BTreeSet, VecDeque};
 
 use sql_expression::SqlError;
 use vector::{JoinTable, JoinTableMaker, KeyColumn, KeySet, KeySetMaker, ProbePlace, Vector};
+
+use spilled::SpilledJoin;
 
 use crate::execute::columns::batch::fitting;
 use crate::execute::columns::filter::Conditions;
@@ -22,6 +26,8 @@ use crate::plan::operator::{HashKey, JoinSpec, Operator};
 
 /// What the error says that a join keeps too much of.
 const KEPT: &str = "the rows of a join";
+/// About what a row takes in the table of a join, beside its columns.
+const TABLE_BYTES: usize = 32;
 
 /// A join at work.
 pub(crate) struct JoinCursor<'p> {
@@ -36,6 +42,8 @@ pub(crate) struct JoinCursor<'p> {
     conditions: Conditions,
     outer: bool,
     state: State,
+    /// Both sides in partitions, where they do not fit memory.
+    spilled: Option<Box<SpilledJoin>>,
 }
 
 /// How far a join is.
@@ -106,8 +114,19 @@ impl<'p> JoinCursor<'p> {
         };
         let (shape, paired) = (of(wanted), of(&paired_places));
         let conditions = Conditions::new(run, join.conditions.iter(), &paired)?;
-        let (outer, state) = (join.outer, State::New);
-        Some(Self { shape, paired, left, right, right_operator, keys, conditions, outer, state })
+        let (outer, state, spilled) = (join.outer, State::New, None);
+        Some(Self {
+            shape,
+            paired,
+            left,
+            right,
+            right_operator,
+            keys,
+            conditions,
+            outer,
+            state,
+            spilled,
+        })
     }
 
     pub(super) async fn next(&mut self, run: &mut Run<'_>) -> Result<Option<ColumnBatch>, Stop> {
@@ -119,7 +138,10 @@ impl<'p> JoinCursor<'p> {
                         return Ok(Some(batch));
                     }
                 }
-                State::Done => return Ok(None),
+                State::Done => match self.next_piece(run).await? {
+                    Some(passing) => self.state = State::Passing(passing),
+                    None => return Ok(None),
+                },
             }
         }
     }
@@ -133,8 +155,12 @@ impl<'p> JoinCursor<'p> {
             match self.left.next(run).await? {
                 Some(batch) => {
                     count += batch.rows();
-                    of_taken.add(batch.memory_bytes())?;
+                    let fits = of_taken.fits(batch.memory_bytes())?;
                     taken.push_back(batch);
+                    if !fits {
+                        drop(of_taken);
+                        return self.spill(run, taken, None).await;
+                    }
                 }
                 None => is_all = true,
             }
@@ -146,6 +172,8 @@ impl<'p> JoinCursor<'p> {
         if is_all {
             kept = ColumnBatch::empty(self.left.shape());
             kept.reserve_for(&taken);
+            // At most as much as was taken, and the table of few rows.
+            held.be_lenient(run.may_spill());
             for batch in taken.drain(..) {
                 kept.append(&batch, &mut held)?;
                 run.worked(batch.rows() / 8 + 1).await?;
@@ -161,9 +189,17 @@ impl<'p> JoinCursor<'p> {
             }
         } else {
             kept = ColumnBatch::empty(self.right.shape());
+            let of_table = if run.may_spill() { TABLE_BYTES } else { 0 };
             while let Some(batch) = self.right.next(run).await? {
-                kept.append(&batch, &mut held)?;
+                let fits = held.fits(batch.memory_bytes() + of_table * batch.rows())?;
+                kept.append_held(&batch);
+                if !fits {
+                    drop((of_taken, held));
+                    return self.spill(run, taken, Some(kept)).await;
+                }
             }
+            held.give_back(of_table * kept.rows());
+            held.be_lenient(run.may_spill());
             held.take_over(of_taken);
             keys = self.keys.of_right(&kept).map_err(unsuitable)?;
         }
@@ -182,7 +218,10 @@ impl<'p> JoinCursor<'p> {
         let Some(batch) = now else {
             let next = match taken.pop_front() {
                 Some(batch) => Some(batch),
-                None if *kept_is_left => self.right.next(run).await?,
+                None if *kept_is_left => match &mut self.spilled {
+                    Some(spilled) => spilled.next_of_right(run, self.right.shape()).await?,
+                    None => self.right.next(run).await?,
+                },
                 None => self.left.next(run).await?,
             };
             let Some(rows) = next else {
