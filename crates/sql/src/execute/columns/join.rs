@@ -18,7 +18,7 @@ use crate::execute::columns::filter::Conditions;
 use crate::execute::columns::keys::Keys;
 use crate::execute::columns::{
     COLLECTED_MAX, ColumnBatch, ColumnCursor, ENTERED_MAX, PAIRS_MAX, Shape, Stop, narrow,
-    places_of, places_of_conditions,
+    narrowed_scan, places_of, places_of_conditions,
 };
 use crate::execute::run::Run;
 use crate::memory::Held;
@@ -26,6 +26,10 @@ use crate::plan::operator::{HashKey, JoinSpec, Operator};
 
 /// What the error says that a join keeps too much of.
 const KEPT: &str = "the rows of a join";
+/// Of a table whose scan is told keys, one in so many rows may be collected for that; and most of
+/// them. A set of so many keys has its full number of bits.
+const TOLD_SHARE: u64 = 4;
+const TOLD_MAX: usize = 1_000_000;
 /// About what a row takes in the table of a join, beside its columns.
 const TABLE_BYTES: usize = 32;
 
@@ -146,12 +150,23 @@ impl<'p> JoinCursor<'p> {
         }
     }
 
+    /// Rows of the left side that are collected before the right one is: as many as are worth it
+    /// where a table is read on the right that can be told their keys, and drops most of its rows.
+    fn collected_max(&self, run: &Run<'_>) -> usize {
+        let places = self.keys.places.iter().flatten();
+        let told = places.filter_map(|place| narrowed_scan(self.right_operator, *place));
+        let rows = told.map(|(scan, _)| run.rows_of_table(scan)).max().unwrap_or(0);
+        let part = usize::try_from(rows / TOLD_SHARE).unwrap_or(usize::MAX);
+        part.clamp(COLLECTED_MAX, TOLD_MAX)
+    }
+
     /// Collects one side.
     async fn begin(&mut self, run: &mut Run<'_>) -> Result<State, Stop> {
         let mut taken = VecDeque::new();
         let (mut of_taken, mut held) = (run.hold(KEPT), run.hold(KEPT));
         let (mut count, mut is_all) = (0, false);
-        while count < COLLECTED_MAX && !is_all {
+        let most = self.collected_max(run);
+        while count < most && !is_all {
             match self.left.next(run).await? {
                 Some(batch) => {
                     count += batch.rows();
