@@ -1,4 +1,4 @@
-//! Temporary files in memory, for tests and the simulation: they fail or hang when they are told to.
+//! Temporary files in memory, for tests and the simulation: they fail or hang when they are told.
 //! What is read is there when it is looked for the second time.
 
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,10 +1,10 @@
 //! GROUP BY of more groups than memory has room for.
 //!
-//! Groups that are made of rows and do not grow stay in memory when it is refused, and take the rows
-//! that belong to them; rows of other groups are spread over partitions by what they are grouped by.
-//! Groups that grow with their rows (GROUP_CONCAT, DISTINCT) go to partitions as states that can be
-//! merged, and groups in columns as parts that can be: all of them, and the table begins anew. A
-//! partition is then grouped alone, and may be spread once more.
+//! Groups that are made of rows and do not grow stay in memory when it is refused, and take the
+//! rows that belong to them; rows of other groups are spread over partitions by what they are
+//! grouped by. Groups that grow with their rows (GROUP_CONCAT, DISTINCT) go to partitions as states
+//! that can be merged, and groups in columns as parts that can be: all of them, and the table begins
+//! anew. A partition is then grouped alone, and may be spread once more.
 //!
 //! # Guarantees
 //! The rows of a group are met in the order they came, as in memory: its states are in one
@@ -50,8 +50,8 @@ pub(super) struct Overflow {
     account: Account,
     /// Rows of groups that are not in memory, each with the values it is grouped by.
     rows: Option<RowPartitions>,
-    /// States of groups: how long a row of the group is and that row, what it is grouped by, and the
-    /// aggregates.
+    /// States of groups: how long a row of the group is, that row, what the group is grouped by,
+    /// and the aggregates.
     states: Option<RowPartitions>,
     /// Parts of groups.
     blocks: Option<BlockPartitions>,
