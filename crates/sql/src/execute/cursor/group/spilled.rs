@@ -3,8 +3,8 @@
 //! Groups that are made of rows and do not grow stay in memory when it is refused, and take the
 //! rows that belong to them; rows of other groups are spread over partitions by what they are
 //! grouped by. Groups that grow with their rows (GROUP_CONCAT, DISTINCT) go to partitions as states
-//! that can be merged, and groups in columns as parts that can be: all of them, and the table begins
-//! anew. A partition is then grouped alone, and may be spread once more.
+//! that can be merged, and groups in columns as parts that can be: all of them, and the table
+//! begins anew. A partition is then grouped alone, and may be spread once more.
 //!
 //! # Guarantees
 //! The rows of a group are met in the order they came, as in memory: its states are in one
