@@ -96,7 +96,7 @@ def generate(options, directory):
 
 def start(options, directory):
     """The systems asked for, empty."""
-    of_nines = (options.limit, options.memory, options.processes)
+    of_nines = (options.limit, options.memory, options.processes, options.query_memory)
     makers = {
         "mariadb": lambda: systems.MariaDB(directory / "mariadb", options.limit, options.memory),
         "duckdb": lambda: systems.DuckDB(options.limit),
@@ -250,6 +250,7 @@ def arguments():
     parser.add_argument("--indexed", action="store_true", help="with secondary indexes, in both servers")
     parser.add_argument("--processes", action="store_true", help="Nines as separate processes; counts bytes to the SQL node")
     parser.add_argument("--memory", default="2G", help="of each data node, and InnoDB's buffer pool")
+    parser.add_argument("--query-memory", help="what statements of Nines may keep, as 2G; the rest goes to temporary files")
     parser.add_argument("--collation", default="utf8mb4_bin", help="of all text in both servers")
     parser.add_argument("--systems", default="mariadb,duckdb,nines", help="the first is what others are compared with; `unpushed` is Nines with nines_pushdown off")
     parser.add_argument("--queries", default=",".join(map(str, QUERIES)))

@@ -192,7 +192,7 @@ class Nines(Server):
     # What the SQL node was sent by others. In one process messages do not cross a link, and this stays 0.
     METRIC = re.compile(r"^nines_link_received_bytes\S*\s+(\S+)", re.M)
 
-    def __init__(self, binary, directory, limit, memory, processes, name="Nines"):
+    def __init__(self, binary, directory, limit, memory, processes, query_memory, name="Nines"):
         super().__init__(name, directory, limit)
         self.http = servers.free_port()
         self.separate = processes
@@ -202,7 +202,7 @@ class Nines(Server):
         else:
             self.launch([
                 binary, "dev", "--port=0", f"--socket={self.socket}", f"--data-memory={memory}", f"--http-port={self.http}",
-                "--local-infile",
+                "--local-infile", *([f"--query-memory={query_memory}"] if query_memory else []),
             ])
         self.wait()
 

@@ -41,6 +41,7 @@ mod scripts;
 mod server;
 mod shared_memory;
 mod slices;
+mod spill;
 mod stalls;
 mod sweeps;
 mod sysbench;

@@ -477,7 +477,7 @@ fn compare_large(server: &Server) {
         "SELECT COUNT(*) FROM d.t a WHERE EXISTS (SELECT 1 FROM d.long l WHERE l.id = a.tiny AND \
           LENGTH(l.body) > a.big)",
     );
-    both("SET nines_operator_memory = 1048576");
+    both("SET nines_operator_memory = 1048576, nines_temp_space = 0");
     for query in [
         "SELECT a.id FROM d.t a JOIN d.t b ON a.tiny = b.tiny ORDER BY a.word, b.word",
         "SELECT COUNT(*) FROM d.t a JOIN d.long l ON l.id = a.tiny GROUP BY a.id, a.word, body",

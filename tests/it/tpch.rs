@@ -57,6 +57,16 @@ fn queries_are_answered_as_mariadb_does() {
         ask(&mut session, &statement);
     }
     compare("indexes", &mut session, &expected);
+    // Less than most of them need: what does not fit goes to temporary files.
+    let little = "SET SESSION connection_memory_limit = 2097152, nines_operator_memory = 1048576";
+    ask(&mut session, little);
+    compare("little memory", &mut session, &expected);
+    ask(&mut session, "SET SESSION nines_pushdown = OFF");
+    compare("little memory, row by row", &mut session, &expected);
+    let written = &ask(&mut session, "SHOW STATUS LIKE 'Nines_temp_space_written'")[0][1];
+    let written: u64 = written.as_deref().and_then(|text| text.parse().ok()).unwrap_or(0);
+    println!("{written} bytes went to temporary files");
+    assert!(written > 10_000_000, "{written} bytes went to temporary files");
 }
 
 /// Asks everything; all that is wrong is told at once.

@@ -169,6 +169,11 @@ impl ClusterConfig {
         node.encrypts().unwrap_or_else(|| node.role == Role::Management && data())
     }
 
+    /// Whether some node encrypts what it writes: temporary files of statements are encrypted then.
+    pub fn encrypts_any(&self) -> bool {
+        self.nodes.iter().any(|node| self.encrypts(node))
+    }
+
     /// Whether all nodes with a disk encrypt what they write.
     pub fn is_encrypted(&self) -> bool {
         let mut on_disk = self.nodes.iter().filter(|node| !node.role.is_client());

@@ -3,9 +3,10 @@
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
-use runtime::{ApplicationFactory, Fiber};
+use runtime::{ApplicationFactory, Fiber, TemporaryDirectory};
 use sql::{Admission, Directory, Sequences, ServerAddress, SqlNode, SqlOptions, Stack};
 
+use crate::temporary_files::HostFiles;
 use crate::{backup, machine};
 
 /// Less than this is no budget.
@@ -14,18 +15,22 @@ pub(crate) const QUERY_MEMORY_MIN: u64 = 16 << 20;
 /// Makes the SQL node's actors. All of a process share a registry, the ranges of AUTO_INCREMENT and
 /// what logins take; `variables` are first values of global variables.
 /// `durable` is the level that sessions begin with, `query_memory` what statements may keep, unless
-/// it follows the machine.
+/// it follows the machine; what does not fit goes to `temporary`.
 pub(crate) fn sql_node(
     address: ServerAddress,
     admission: Admission,
     variables: &[(&str, String)],
     durable: bool,
     query_memory: Option<u64>,
+    temporary: TemporaryDirectory,
 ) -> ApplicationFactory {
     let (registry, sequences) = (Directory::default(), Mutex::new(Sequences::default()));
     let automatic = || (machine::memory() / 4).max(QUERY_MEMORY_MIN);
     registry.backups().serve_by(Arc::new(backup::Host));
     registry.memory().configure(query_memory.unwrap_or_else(automatic));
+    let path = temporary.path().display().to_string();
+    registry.lock().globals.insert("tmpdir".to_owned(), path);
+    registry.memory().temp_space().serve(Arc::new(HostFiles::new(temporary)));
     let host_offset = machine::utc_offset();
     set_variables(&registry, &admission);
     let given = variables.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));

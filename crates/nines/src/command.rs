@@ -380,7 +380,7 @@ fn place() -> [Arg; 4] {
 }
 
 /// Options that say how clients log in, and how their connections are encrypted.
-fn logins() -> [Arg; 14] {
+fn logins() -> [Arg; 15] {
     let file = |name, help| option(name, "FILE", help).value_parser(value_parser!(PathBuf));
     [
         file("tls-cert", "Certificates as PEM, the server's first [default: one is made]")
@@ -401,6 +401,8 @@ fn logins() -> [Arg; 14] {
             "Where keys and certificates that are made are kept [default: in DIR]",
         )
         .value_parser(value_parser!(PathBuf)),
+        option("temp-dir", "DIR", "Where statements keep temporary files [default: DIR/tmp]")
+            .value_parser(value_parser!(PathBuf)),
         option("tls-name", "NAME", "A further name of the server, for a certificate that is made")
             .action(ArgAction::Append),
         flag("require-secure-transport", "Refuse TCP connections without encryption"),
@@ -560,6 +562,7 @@ fn place_options(matches: &ArgMatches) -> PlaceOptions {
     let text = |name: &str| matches.get_one::<String>(name).cloned();
     PlaceOptions {
         directory: path("dir"),
+        temporary: path("temp-dir"),
         bind: matches.get_many::<String>("bind").into_iter().flatten().cloned().collect(),
         port: matches.get_one::<u16>("port").copied().expect("it has a default"),
         socket: path("socket"),

@@ -98,9 +98,11 @@ pub(crate) fn run(options: DevOptions) -> Result<(), String> {
     let connect = place.how_to_connect(&options.place.bind);
     let (admission, announcement) = place.admission(SQL_NODE, Arc::new(tell))?;
     let variables = &options.place.variables;
+    let temporary = place.temporary(options.place.temporary.as_deref(), encrypts)?;
     let Place { directory, listeners, tls, .. } = place;
     let (durable, memory) = (options.durable, options.query_memory);
-    let application = application::sql_node(address, admission, variables, durable, memory);
+    let application =
+        application::sql_node(address, admission, variables, durable, memory, temporary);
     let endpoint = Endpoint::new(nodes(shape));
     let serves_http = options.http_port.map(|port| endpoint.serve_loopback(port)).transpose()?;
     let config = config(&options, shape, threads, on_disk);

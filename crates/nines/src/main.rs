@@ -28,6 +28,7 @@ mod progress;
 mod role;
 mod root_password;
 mod server_files;
+mod temporary_files;
 mod top;
 
 use std::io::{self, Write};

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use model::NodeId;
-use runtime::{Listeners, ServerTls, TlsMaker, TlsSettings};
+use runtime::{Listeners, ServerTls, TemporaryDirectory, TlsMaker, TlsSettings};
 use sql::{Admission, AuditLog, OwnPassword, ServerAddress, ServerFiles};
 
 use crate::audit::{AuditFile, AuditOptions};
@@ -25,6 +25,8 @@ use crate::{admission, machine};
 pub(crate) struct PlaceOptions {
     /// For files that last no longer than the process; the user's own one unless given.
     pub(crate) directory: Option<PathBuf>,
+    /// For temporary files of statements; a directory in that one unless given.
+    pub(crate) temporary: Option<PathBuf>,
     pub(crate) bind: Vec<String>,
     pub(crate) port: u16,
     pub(crate) socket: Option<PathBuf>,
@@ -150,6 +152,16 @@ impl Place {
             files,
             is_open,
         })
+    }
+
+    /// The directory of temporary files: the one that is given, or one in the process's own.
+    pub(crate) fn temporary(
+        &self,
+        given: Option<&Path>,
+        encrypts: bool,
+    ) -> Result<TemporaryDirectory, String> {
+        let own = self.directory.join("tmp");
+        TemporaryDirectory::open(given.unwrap_or(&own), encrypts)
     }
 
     /// What `@@port` and its like say.

@@ -422,7 +422,7 @@ fn derive(from: &[u8], salt: &[u8], purpose: &[u8]) -> [u8; KEY] {
 }
 
 /// Bytes that nobody can guess.
-fn random<const N: usize>() -> [u8; N] {
+pub(crate) fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     rand::fill(&mut bytes).expect("the system gives random bytes");
     bytes

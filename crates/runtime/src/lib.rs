@@ -31,6 +31,7 @@ mod peer;
 mod poller;
 mod scheduling;
 mod spin;
+mod temporary;
 mod thread;
 mod tls;
 mod watchdog;
@@ -60,6 +61,7 @@ pub use observer::{NodeReport, Observer, ProcessReport};
 pub use password_key::{KeyAnswer, PasswordKey};
 pub use scheduling::{Scheduling, ThreadPlace, WorkerPlace, allowed_cpus};
 pub use spin::SpinMethod;
+pub use temporary::{TemporaryDirectory, TemporaryError, TemporaryFile};
 pub use tls::{
     Asker, Authority, Expected, Issued, NodeCredentials, NodeFiles, NodeIdentity, NodeKey,
     NodeRole, Secured, ServerTls, SignedNode, SigningRequest, TlsFacts, TlsMaker, TlsSettings,

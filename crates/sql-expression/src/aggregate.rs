@@ -8,6 +8,7 @@
 //! # Not here
 //! Groups (`sql`).
 
+mod kept;
 mod state;
 
 use std::collections::BTreeMap;

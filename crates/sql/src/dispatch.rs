@@ -236,6 +236,7 @@ fn begin(session: &mut Session, prepared: &Prepared, shown: Option<&[u8]>) -> Be
     session
         .memory
         .begin(session.variables.connection_memory_limit, session.variables.operator_memory);
+    session.memory.temp().begin(session.variables.temp_space);
     session.kernel.limit_lock_waits(Duration::from_secs(session.variables.row_lock_wait));
     if !traits.is_diagnostic {
         session.diagnostics.clear();

@@ -31,6 +31,7 @@ pub(crate) mod run;
 pub(crate) mod scan;
 mod separators;
 pub(crate) mod snapshot;
+pub(crate) mod spilled;
 pub(crate) mod update;
 pub(crate) mod window;
 

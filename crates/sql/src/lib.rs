@@ -47,6 +47,7 @@ mod result;
 mod sequences;
 mod session;
 mod show;
+pub mod spill;
 mod stacks;
 mod statistics;
 mod temporary;

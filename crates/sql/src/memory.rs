@@ -21,12 +21,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use sql_expression::SqlError;
 
+use crate::spill::{TempBooks, TempSpace};
+
 /// What a connection has beside the budget, so that small statements run when it is used up.
 const OWN_BYTES: u64 = 256 << 10;
 /// What a connection takes of the budget at a time.
 const STEP_BYTES: u64 = 64 << 10;
 /// What a connection keeps of the budget although it does not need it just now.
 const SPARE_BYTES: u64 = 1 << 20;
+
+/// What an operator may hold whatever is left of the budget, where the rest of its rows may go to
+/// temporary files: with less it would write and read them too often.
+const SPILLING_BYTES: usize = 512 << 10;
 
 const _: () = assert!(SPARE_BYTES >= 2 * STEP_BYTES, "taking and giving back would alternate");
 
@@ -42,6 +48,8 @@ struct Budget {
     used: AtomicU64,
     peak: AtomicU64,
     refused: AtomicU64,
+    /// Where goes what does not fit.
+    temp: TempSpace,
 }
 
 impl Default for QueryMemory {
@@ -53,6 +61,7 @@ impl Default for QueryMemory {
             used: AtomicU64::new(0),
             peak: AtomicU64::new(0),
             refused: AtomicU64::new(0),
+            temp: TempSpace::default(),
         }))
     }
 }
@@ -94,6 +103,17 @@ impl QueryMemory {
         self.0.refused.load(Ordering::Relaxed)
     }
 
+    /// The disk space for what does not fit.
+    pub fn temp_space(&self) -> &TempSpace {
+        &self.0.temp
+    }
+
+    /// Takes so much whatever the limit is.
+    fn overdraw(&self, bytes: u64) {
+        let before = self.0.used.fetch_add(bytes, Ordering::Relaxed);
+        self.0.peak.fetch_max(before + bytes, Ordering::Relaxed);
+    }
+
     /// Takes so much; false if there is not enough.
     fn take(&self, bytes: u64) -> bool {
         let limit = self.limit();
@@ -125,6 +145,7 @@ struct Books {
     peak: Cell<u64>,
     limit: Cell<u64>,
     operator_limit: Cell<u64>,
+    temp: TempBooks,
 }
 
 impl Drop for Books {
@@ -143,7 +164,13 @@ impl Account {
             peak: Cell::new(0),
             limit: Cell::new(u64::MAX),
             operator_limit: Cell::new(u64::MAX),
+            temp: TempBooks::new(node.temp_space()),
         }))
+    }
+
+    /// What of it is in temporary files.
+    pub(crate) fn temp(&self) -> &TempBooks {
+        &self.0.temp
     }
 
     /// A statement begins, with so many bytes for it and for each of its operators.
@@ -173,7 +200,19 @@ impl Account {
 
     /// Nothing yet, for something that errors name so.
     pub(crate) fn hold(&self, what: &'static str) -> Held {
-        Held { account: self.clone(), bytes: 0, what }
+        let account = self.clone();
+        Held { account, bytes: 0, what, is_lenient: false, is_of_operator: false }
+    }
+
+    /// The same for an operator of a statement.
+    pub(crate) fn hold_for_operator(&self, what: &'static str) -> Held {
+        let mut held = self.hold(what);
+        held.is_of_operator = true;
+        held
+    }
+
+    fn count_refused(&self) {
+        self.0.node.0.refused.fetch_add(1, Ordering::Relaxed);
     }
 
     /// One holds `new` bytes instead of `old`.
@@ -219,8 +258,20 @@ impl Account {
             let what = format!("all statements of the SQL node, by {what}");
             (books.node.limit(), what, remedy)
         };
-        books.node.0.refused.fetch_add(1, Ordering::Relaxed);
         Err(SqlError::of::<3170>(&[&limit, &what, &remedy]))
+    }
+
+    /// One holds `new` bytes instead of `old`, whatever the limits are.
+    fn overdraw(&self, old: u64, new: u64) {
+        let books = &*self.0;
+        let used = books.used.get() - old + new;
+        let missing = used.saturating_sub(OWN_BYTES).saturating_sub(books.taken.get());
+        if missing > 0 {
+            books.node.overdraw(missing);
+            books.taken.set(books.taken.get() + missing);
+        }
+        books.peak.set(books.peak.get().max(used));
+        books.used.set(used);
     }
 }
 
@@ -230,6 +281,10 @@ pub(crate) struct Held {
     account: Account,
     bytes: usize,
     what: &'static str,
+    /// The limits do not count for now.
+    is_lenient: bool,
+    /// An operator of a statement holds it, of which there are few at a time.
+    is_of_operator: bool,
 }
 
 impl Held {
@@ -243,11 +298,77 @@ impl Held {
     /// # Errors
     /// 3170 if that is more than before and over a limit; as much as before is held then.
     pub(crate) fn set(&mut self, bytes: usize) -> Result<(), SqlError> {
+        if self.is_lenient && bytes > self.bytes {
+            self.force(bytes - self.bytes);
+            return Ok(());
+        }
         if bytes != self.bytes {
-            self.account.change(self.bytes as u64, bytes as u64, self.what)?;
+            let changed = self.account.change(self.bytes as u64, bytes as u64, self.what);
+            if changed.is_err() && self.may_exceed(bytes) {
+                self.force(bytes - self.bytes);
+                return Ok(());
+            }
+            changed.inspect_err(|_| self.account.count_refused())?;
             self.bytes = bytes;
         }
         Ok(())
+    }
+
+    /// Holds so much more if it may; false if rows are to go to temporary files first. At least
+    /// [`SPILLING_BYTES`] may always be held then.
+    ///
+    /// # Errors
+    /// 3170 if that is over a limit, and there are no temporary files.
+    pub(crate) fn fits(&mut self, bytes: usize) -> Result<bool, SqlError> {
+        if self.is_lenient {
+            self.force(bytes);
+            return Ok(true);
+        }
+        let more = self.bytes.saturating_add(bytes);
+        match self.account.change(self.bytes as u64, more as u64, self.what) {
+            Ok(()) => {
+                self.bytes = more;
+                Ok(true)
+            }
+            Err(error) if !self.account.temp().may_spill() => {
+                self.account.count_refused();
+                Err(error)
+            }
+            Err(_) if self.may_exceed(more) => {
+                self.force(bytes);
+                Ok(true)
+            }
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// Whether so much may be held although it is over a limit: an operator that holds little has
+    /// it where the rest of the memory is used by others, who spill.
+    fn may_exceed(&self, bytes: usize) -> bool {
+        self.is_of_operator && bytes <= SPILLING_BYTES && self.account.temp().may_spill()
+    }
+
+    /// Holds so much more, whatever the limits are: for what must be there for a moment while rows
+    /// go to temporary files.
+    pub(crate) fn force(&mut self, bytes: usize) {
+        let more = self.bytes + bytes;
+        self.account.overdraw(self.bytes as u64, more as u64);
+        self.bytes = more;
+    }
+
+    /// Whether more may be held from now on than the limits allow, as by [`Held::force`].
+    pub(crate) fn be_lenient(&mut self, is_lenient: bool) {
+        self.is_lenient = is_lenient;
+    }
+
+    /// Of which connection it is.
+    pub(crate) fn account(&self) -> &Account {
+        &self.account
+    }
+
+    /// What it is for.
+    pub(crate) fn what(&self) -> &'static str {
+        self.what
     }
 
     /// Holds so much more.
@@ -284,9 +405,17 @@ impl Held {
         self.bytes = bytes;
     }
 
+    /// The same for something that errors name so.
+    pub(crate) fn named(mut self, what: &'static str) -> Self {
+        self.what = what;
+        self
+    }
+
     /// Another that holds nothing, for the same.
     pub(crate) fn another(&self) -> Self {
-        self.account.hold(self.what)
+        let mut another = self.account.hold(self.what);
+        another.is_of_operator = self.is_of_operator;
+        another
     }
 }
 

@@ -104,6 +104,8 @@ pub(crate) struct SessionVariables {
     pub connection_memory_limit: u64,
     /// `nines_operator_memory`: bytes that a sort, a join or groups may keep.
     pub operator_memory: u64,
+    /// `nines_temp_space`: bytes that a statement may have in temporary files.
+    pub temp_space: u64,
     /// `nines_pushdown`: data nodes filter and group the rows of scans.
     pub pushdown: bool,
     /// `nines_require_pushdown`: queries are refused of which they do not.
@@ -211,6 +213,7 @@ impl SessionVariables {
             pushed_join_work: 1,
             connection_memory_limit: u64::MAX,
             operator_memory: 1 << 30,
+            temp_space: 16 << 30,
             pushdown: true,
             require_pushdown: false,
             explain_format: ExplainFormat::Traditional,
@@ -405,6 +408,7 @@ impl SessionVariables {
             "nines_pushed_join_work" => self.pushed_join_work = number,
             "connection_memory_limit" => self.connection_memory_limit = number,
             "nines_operator_memory" => self.operator_memory = number,
+            "nines_temp_space" => self.temp_space = number,
             "nines_pushdown" => self.pushdown = on,
             "nines_require_pushdown" => self.require_pushdown = on,
             "sql_mode" => self.sql_mode = SqlMode::parse(value).unwrap_or(self.sql_mode),

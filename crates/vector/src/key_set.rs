@@ -5,10 +5,13 @@ use model::{Value, ValueRef};
 
 use crate::vector::{Kind, Values, Vector};
 
-/// Most bits of a set: 128 kB travel with a scan.
-const BITS_MAX: u64 = 1 << 20;
-/// Bits for each key of a set that tells most others from its keys, and not all.
+/// Most bits of a set: 2 MB travel with a scan. What a join collects before it tells keys takes at
+/// most 1.6 MB.
+const BITS_MAX: u64 = 1 << 24;
+/// Bits for each key of a set that tells most others from its keys, and not all; and the least
+/// of them that are of use, where there is no room for more.
 const BITS_PER_KEY: u64 = 12;
+const BITS_PER_KEY_LEAST: u64 = 6;
 /// Range of numbers for each key, or for so many keys, up to which a set has a bit for each number.
 const SPREAD_MAX: u64 = 64;
 const KEYS_LEAST: u64 = 1_024;
@@ -83,10 +86,16 @@ impl KeySet {
         let exact = last < BITS_MAX && last / SPREAD_MAX <= count.max(KEYS_LEAST);
         let size = match exact {
             true => last / 64 + 1,
-            false => (count * BITS_PER_KEY).next_power_of_two().max(64) / 64,
+            false => {
+                let wanted = (count * BITS_PER_KEY).next_power_of_two().max(64);
+                let most = if count * BITS_PER_KEY_LEAST <= BITS_MAX { BITS_MAX } else { 0 };
+                match wanted.min(most) {
+                    0 => return None,
+                    bits => bits / 64,
+                }
+            }
         };
-        let set = || Self { input, range, exact, bits: vec![0; size as usize], listed: Vec::new() };
-        (size * 64 <= BITS_MAX).then(set)
+        Some(Self { input, range, exact, bits: vec![0; size as usize], listed: Vec::new() })
     }
 
     /// Enters some of the numbers.
@@ -366,8 +375,24 @@ mod tests {
     }
 
     #[test]
-    fn too_many_numbers_have_no_set() {
-        let numbers: Vec<i64> = (0..200_000).map(|number| number * 977).collect();
-        assert!(set_of(&numbers).is_none());
+    fn sets_of_many_numbers_have_fewer_bits_for_each_and_too_many_have_none() {
+        let wide = (0, u64::MAX / 2);
+        let bits = |count| KeySet::empty(0, count, wide).map(|set| set.bits.len() as u64 * 64);
+        assert_eq!(bits(200_000), Some(1 << 22));
+        assert_eq!(bits(1_500_000), Some(BITS_MAX));
+        assert_eq!(bits(2_700_000), Some(BITS_MAX));
+        assert_eq!(bits(2_800_000), None);
+        // Exact ones of as many numbers as there are bits.
+        let last = BITS_MAX - 1;
+        let exact = KeySet::empty(0, 3_000_000, (0, last)).expect("a bit for each");
+        assert!(exact.exact && is_filled(&exact));
+        assert!(KeySet::empty(0, 3_000_000, (0, last + 1)).is_none());
+        let numbers: Vec<i64> = (0..300_000).map(|number| number * 977).collect();
+        let set = set_of(&numbers).expect("a set of many");
+        assert!(is_filled(&set) && !set.exact);
+        let may_hold = |number| set.may_hold(ValueRef::Int(number));
+        assert!(numbers.iter().all(|number| may_hold(*number)));
+        let wrong = numbers.iter().filter(|number| may_hold(**number + 5)).count();
+        assert!(wrong * 20 < numbers.len(), "{wrong}");
     }
 }

@@ -147,6 +147,11 @@ impl Node {
         self.settings.number("QueryMemory")
     }
 
+    /// The directory of temporary files of statements, where that was configured.
+    pub fn temporary_directory(&self) -> Option<&str> {
+        self.settings.text("TempDir").filter(|path| !path.is_empty())
+    }
+
     /// Whether it may listen on other addresses than loopback without certificates.
     pub fn allow_insecure(&self) -> bool {
         self.settings.flag("AllowInsecure").unwrap_or(false)

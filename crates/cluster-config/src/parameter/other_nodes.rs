@@ -38,8 +38,14 @@ pub(super) const PARAMETERS: &[Parameter] = parameters! {
     "QueryMemory";
     CLIENT, follows(Unit::Bytes, "a quarter of the host's memory", 16 * M, 16 * T), Node, HONOURED;
     "memory that all statements of an SQL node together may keep for sorts, joins, groups and rows \
-     of subqueries; who wants more gets error 3170. SET GLOBAL global_connection_memory_limit \
-     changes it at once, until the node is restarted"
+     of subqueries; what does not fit goes to temporary files. SET GLOBAL \
+     global_connection_memory_limit changes it at once, until the node is restarted"
+
+    "TempDir";
+    CLIENT, text(""), Node, HONOURED;
+    "directory for temporary files of statements whose rows do not fit QueryMemory; without it the \
+     directory tmp in the node's own. Files have no names, and are encrypted if some node has \
+     EncryptedFileSystem"
 
     "ConnectionMap";
     CLIENT, text(""), Node, none("every client is connected to every data node");

@@ -77,12 +77,16 @@ pub(crate) fn run(options: &SqlOptions) -> Result<(), String> {
     let (admission, announcement) = place.admission(node, log.clone())?;
     let (connect, verify) = (place.how_to_connect(&options.place.bind), place.how_to_verify());
     let address = ServerAddress { encrypted: config.is_encrypted(), ..place.server_address() };
+    let given = own.temporary_directory().map(Path::new);
+    let temporary = options.place.temporary.as_deref().or(given);
+    let temporary = place.temporary(temporary, config.encrypts_any())?;
     let application = application::sql_node(
         address,
         admission,
         &options.place.variables,
         options.durable,
         own.query_memory(),
+        temporary,
     );
     let cluster = Cluster::start(Setup {
         config: Arc::new(config.kernel(node, threads, 0)),

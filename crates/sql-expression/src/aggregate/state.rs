@@ -35,12 +35,12 @@ pub(super) enum State {
 /// A sum with the number of values in it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sum {
-    total: Total,
-    count: u64,
+    pub(super) total: Total,
+    pub(super) count: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Total {
+pub(super) enum Total {
     /// As long as there are integers only.
     Integer(i128),
     Decimal(Decimal),
@@ -50,24 +50,24 @@ enum Total {
 /// Mean and sum of squared distances from it, by Welford's recurrence.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Spread {
-    count: u64,
-    mean: f64,
-    squares: f64,
+    pub(super) count: u64,
+    pub(super) mean: f64,
+    pub(super) squares: f64,
 }
 
 /// The rows of GROUP_CONCAT.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pieces {
-    list: Vec<Piece>,
+    pub(super) list: Vec<Piece>,
     /// Bytes of all texts.
-    size: u64,
+    pub(super) size: u64,
 }
 
 /// A row of GROUP_CONCAT: its text, and the values it is sorted by.
 #[derive(Clone, Debug)]
 pub(super) struct Piece {
-    text: Vec<u8>,
-    keys: Vec<Datum>,
+    pub(super) text: Vec<u8>,
+    pub(super) keys: Vec<Datum>,
 }
 
 /// About how many bytes a value takes that is kept.

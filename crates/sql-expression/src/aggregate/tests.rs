@@ -38,7 +38,20 @@ fn table() -> (Scope<'static>, Vec<Vec<Datum>>) {
     (scope, rows)
 }
 
-/// The aggregate over the rows, computed at once and from two halves; both must agree.
+/// A state that was written and read again.
+fn kept(call: &AggregateCall, state: Accumulator) -> Accumulator {
+    let mut values = vec![Datum::Null];
+    state.write(&mut values);
+    values.push(Datum::text("behind it"));
+    let mut values = values.into_iter();
+    values.next();
+    let (state, _) = Accumulator::read(call, &mut values).unwrap();
+    assert_eq!(values.as_slice(), [Datum::text("behind it")]);
+    state
+}
+
+/// The aggregate over the rows, computed at once and from two halves that were kept elsewhere; both
+/// must agree.
 fn aggregate(sql: &str, count: usize) -> String {
     let (scope, rows) = table();
     let mut world = World::new();
@@ -56,6 +69,7 @@ fn aggregate(sql: &str, count: usize) -> String {
         let half = if at < 2 { &mut first } else { &mut second };
         half.update(&call, row, &mut context).unwrap();
     }
+    let (mut first, second) = (kept(&call, first), kept(&call, second));
     first.merge(second, &call, &mut context).unwrap();
     let shown = |result: Result<Datum, SqlError>| match result {
         Ok(value) => match text(&value, &call.result.sql_type) {
@@ -107,6 +121,8 @@ fn aggregates_over_rows() {
         ("GROUP_CONCAT(i, s ORDER BY s, i)", "1a,2B,3b,1c", "NULL"),
         ("GROUP_CONCAT(d SEPARATOR '')", "1.102.202.200.01", "NULL"),
         ("JSON_ARRAYAGG(i)", "[3, 1, 2, null, 1]", "NULL"),
+        ("JSON_ARRAYAGG(d)", "[1.10, 2.20, 2.20, null, 0.01]", "NULL"),
+        ("JSON_ARRAYAGG(f)", "[1.0, 2.0, 4.0, null, 1.0]", "NULL"),
         (
             "JSON_OBJECTAGG(IFNULL(s, 'z'), i)",
             "{\"B\": 2, \"a\": 1, \"b\": 3, \"c\": 1, \"z\": null}",

@@ -6,6 +6,7 @@ mod commands;
 mod compressed;
 mod cursors;
 mod memory;
+mod spill;
 
 use std::future::Future;
 use std::ops::Deref;
@@ -50,6 +51,8 @@ struct Client {
     pauses: usize,
     /// How often the server has asked the cluster for something.
     asks: usize,
+    /// Called whenever it asks for something.
+    look: Option<Box<dyn FnMut()>>,
 }
 
 /// What the connections of a test share.
@@ -106,7 +109,7 @@ impl Client {
         let shared = world.shared.clone();
         let task = Box::pin(serve(Link::new(link.clone()), kernel, shared, greeting));
         let mut client =
-            Self { link, exchange, task, over: false, sequence: 0, pauses: 0, asks: 0 };
+            Self { link, exchange, task, over: false, sequence: 0, pauses: 0, asks: 0, look: None };
         client.run();
         client
     }
@@ -125,6 +128,9 @@ impl Client {
             );
             assert!(expected, "{ask:?}");
             self.pauses += usize::from(matches!(ask, Ask::Sleep(_)));
+            if let Some(look) = &mut self.look {
+                look();
+            }
             self.asks += usize::from(matches!(ask, Ask::OpenSnapshot));
             exchange.answer(ticket, ClientResult::RolledBack);
         }

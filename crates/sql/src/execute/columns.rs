@@ -305,7 +305,7 @@ impl<'p> ColumnCursor<'p> {
         }
     }
 
-    /// The next rows, never none; nothing at the end.
+    /// The next rows, never none; nothing at the end, however often it is asked for.
     pub(crate) fn next<'a>(&'a mut self, run: &'a mut Run<'_>) -> Next<'a> {
         Box::pin(async move {
             if let Self::Watched(watched) = self {
@@ -316,24 +316,32 @@ impl<'p> ColumnCursor<'p> {
                 return batch;
             }
             loop {
-                let batch = match self {
-                    Self::Scan(cursor) => cursor.next(run).await?,
-                    Self::Source(cursor) => cursor.next(run).await?,
-                    Self::Join(cursor) => cursor.next(run).await?,
-                    Self::Joined(cursor) => cursor.next(run).await?,
-                    Self::Filter(cursor) => cursor.next(run).await?,
-                    Self::Apply(cursor) => cursor.next(run).await?,
-                    Self::Project(cursor) => cursor.next(run).await?,
-                    Self::Group(cursor) => cursor.next(run).await?,
-                    Self::Watched(watched) => watched.cursor.next(run).await?,
+                let Some(batch) = self.step(run).await? else {
+                    #[cfg(debug_assertions)]
+                    assert!(self.step(run).await?.is_none(), "an operator goes on after its end");
+                    return Ok(None);
                 };
-                let Some(batch) = batch else { return Ok(None) };
                 run.worked(batch.rows() / 8 + 1).await?;
                 if batch.rows() > 0 {
                     return Ok(Some(batch));
                 }
             }
         })
+    }
+
+    /// Some rows, perhaps none; nothing at the end.
+    async fn step(&mut self, run: &mut Run<'_>) -> Result<Option<ColumnBatch>, Stop> {
+        match self {
+            Self::Scan(cursor) => cursor.next(run).await,
+            Self::Source(cursor) => cursor.next(run).await,
+            Self::Join(cursor) => cursor.next(run).await,
+            Self::Joined(cursor) => cursor.next(run).await,
+            Self::Filter(cursor) => cursor.next(run).await,
+            Self::Apply(cursor) => cursor.next(run).await,
+            Self::Project(cursor) => cursor.next(run).await,
+            Self::Group(cursor) => cursor.next(run).await,
+            Self::Watched(watched) => watched.cursor.next(run).await,
+        }
     }
 }
 

@@ -8,13 +8,13 @@
 
 pub(crate) mod group;
 pub(crate) mod join;
-mod set;
+pub(crate) mod set;
 pub(crate) mod sort;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use sql_expression::{LARGE, SqlError, group_key};
+use sql_expression::{LARGE, SqlError};
 use sqltype::{Datum, SqlType};
 use vector::Program;
 
@@ -23,13 +23,17 @@ use crate::execute::computed;
 use crate::execute::json_table;
 use crate::execute::pushdown;
 use crate::execute::recursion;
-use crate::execute::run::{Boxed, Row, Run, Seen, memory_of, memory_of_row};
+use crate::execute::run::{Boxed, Row, Run, memory_of, memory_of_row};
 use crate::execute::scan::{TableCursor, limits, look_up};
+use crate::execute::spilled::Spilled;
+use crate::execute::spilled::buffer::Buffered;
+use crate::execute::spilled::distinct::Distinct;
 use crate::execute::window::windowed;
 use crate::memory::Held;
 use crate::plan::operator::{
     AccessPath, DerivedScan, Edge, Formula, Operator, SetKind, SortBy, TableScan, VirtualScan,
 };
+use crate::spill::rows::RowReader;
 
 /// Rows given at a time by operators that have collected them all.
 const BATCH: usize = 256;
@@ -56,6 +60,10 @@ pub(crate) enum Work<'p> {
     Rows(VecDeque<Row>, Held),
     /// Rows that some work at the beginning gives.
     Collect(&'p Operator),
+    /// Rows that are in temporary files.
+    Spilled(Box<Spilled<'p>>),
+    /// Rows of a query in FROM, which are put at their places when they are asked for.
+    Derived(Narrow, &'p DerivedScan),
     Table(Box<TableCursor<'p>>),
     Lookup {
         input: Box<Cursor<'p>>,
@@ -98,9 +106,9 @@ pub(crate) enum Work<'p> {
         most: usize,
     },
     Distinct {
-        input: Box<Cursor<'p>>,
-        seen: Seen,
-        held: Option<Held>,
+        /// None once all of its rows have come.
+        input: Option<Box<Cursor<'p>>>,
+        distinct: Option<Box<Distinct<'p>>>,
         types: &'p [SqlType],
     },
     Limit {
@@ -112,6 +120,34 @@ pub(crate) enum Work<'p> {
         first: Option<Box<Cursor<'p>>>,
         rest: VecDeque<&'p Operator>,
     },
+}
+
+/// Rows that are narrower than the row of the block.
+pub(crate) enum Narrow {
+    Kept(VecDeque<Row>, Held),
+    File(Box<RowReader>),
+}
+
+impl Narrow {
+    /// The next rows, at their places in the row of the block; nothing at the end.
+    async fn next(
+        &mut self,
+        run: &mut Run<'_>,
+        scan: &DerivedScan,
+    ) -> Result<Option<Vec<Row>>, SqlError> {
+        let rows = match self {
+            Self::Kept(rows, held) => {
+                let count = rows.len().min(BATCH);
+                held.give_up(count, rows.len());
+                (count > 0).then(|| rows.drain(..count).collect())
+            }
+            Self::File(reader) => reader.next(run).await?,
+        };
+        let Some(rows) = rows else { return Ok(None) };
+        let held = run.hold_in_passing("the rows of a subquery");
+        let placed = placed(run, (rows, held), scan.offset, scan.width, &scan.conditions).await?;
+        Ok(Some(placed.0))
+    }
 }
 
 /// Begins an operator.
@@ -139,8 +175,7 @@ fn work_of(operator: &Operator) -> Work<'_> {
             Work::Project { input: Box::new(open(input)), expressions, moved, rest, most }
         }
         Operator::Distinct { input, types } => {
-            let input = Box::new(open(input));
-            Work::Distinct { input, seen: Seen::default(), held: None, types }
+            Work::Distinct { input: Some(Box::new(open(input))), distinct: None, types }
         }
         Operator::Limit { input, .. } => {
             // What gives its first rows soon is worth more here.
@@ -195,7 +230,7 @@ pub(crate) fn work_on_rows(operator: &Operator) -> Work<'_> {
 }
 
 impl<'p> Cursor<'p> {
-    /// The next rows, never none; nothing at the end.
+    /// The next rows, never none; nothing at the end, however often it is asked for.
     pub(crate) fn next<'a>(&'a mut self, run: &'a mut Run<'_>) -> Boxed<'a, Option<Vec<Row>>> {
         Box::pin(async move {
             let entered = run.enter(self.operator, &mut self.begun);
@@ -205,6 +240,11 @@ impl<'p> Cursor<'p> {
                     batch => break batch,
                 }
             };
+            #[cfg(debug_assertions)]
+            if let Ok(None) = &batch {
+                let again = self.work.step(run).await;
+                assert!(matches!(again, Ok(None)), "an operator goes on after its end: {again:?}");
+            }
             let some = batch.as_ref().ok().and_then(Option::as_ref);
             run.leave(entered, some.map(Vec::len));
             batch
@@ -214,7 +254,7 @@ impl<'p> Cursor<'p> {
 
 impl Work<'_> {
     /// Some rows, perhaps none; nothing at the end.
-    async fn step(&mut self, run: &mut Run<'_>) -> Result<Option<Vec<Row>>, SqlError> {
+    pub(crate) async fn step(&mut self, run: &mut Run<'_>) -> Result<Option<Vec<Row>>, SqlError> {
         match self {
             Self::Rows(rows, held) => {
                 if rows.is_empty() {
@@ -225,10 +265,11 @@ impl Work<'_> {
                 Ok(Some(rows.drain(..count).collect()))
             }
             Self::Collect(operator) => {
-                let (rows, held) = collect(run, operator).await?;
-                *self = Self::Rows(rows.into(), held);
+                *self = collect(run, operator).await?;
                 Ok(Some(Vec::new()))
             }
+            Self::Spilled(spilled) => spilled.next(run).await,
+            Self::Derived(narrow, scan) => narrow.next(run, scan).await,
             Self::Table(table) => table.next(run).await,
             Self::Open(_) | Self::Columns { .. } => self.step_columns(run).await,
             Self::Lookup { input, operator, held } => {
@@ -259,10 +300,9 @@ impl Work<'_> {
                 }
                 computed(run, rest, expressions, *most).await.map(Some)
             }
-            Self::Distinct { input, seen, held, types } => {
-                let Some(rows) = input.next(run).await? else { return Ok(None) };
-                let held = held.get_or_insert_with(|| run.hold("the rows of DISTINCT"));
-                unseen(run, rows, (seen, held), types).await.map(Some)
+            Self::Distinct { input, distinct, types } => {
+                let distinct = distinct.get_or_insert_with(|| Box::new(Distinct::new(run, types)));
+                distinct.next(run, input).await
             }
             Self::Limit { input, operator, left } => limited(run, input, operator, left).await,
             Self::UnionAll { first, rest } => {
@@ -375,24 +415,6 @@ async fn filtered(
         run.worked_a_row().await?;
     }
     Ok(kept)
-}
-
-/// The rows that have not been seen before.
-async fn unseen(
-    run: &mut Run<'_>,
-    rows: Vec<Row>,
-    (seen, held): (&mut Seen, &mut Held),
-    types: &[SqlType],
-) -> Result<Vec<Row>, SqlError> {
-    let mut fresh = Vec::new();
-    for row in rows {
-        let key = group_key(&row[..types.len().min(row.len())], types.iter());
-        if seen.is_new(key, held)? {
-            fresh.push(row);
-        }
-        run.worked(1).await?;
-    }
-    Ok(fresh)
 }
 
 /// Rows in another shape, of whose columns some only move.
@@ -524,7 +546,59 @@ fn kept(run: &Run<'_>, rows: Vec<Row>, what: &'static str) -> Result<Kept, SqlEr
 }
 
 /// The rows of an operator that has to see all of its input first.
-async fn collect(run: &mut Run<'_>, operator: &Operator) -> Result<Kept, SqlError> {
+async fn collect<'p>(run: &mut Run<'_>, operator: &'p Operator) -> Result<Work<'p>, SqlError> {
+    match operator {
+        Operator::Derived(scan) => derived_rows(run, scan).await,
+        Operator::Aggregate(aggregate) => group::grouped(run, aggregate).await,
+        Operator::Window(windows) => windowed(run, windows).await,
+        Operator::Set { first, rest, types } => set::combined(run, first, rest, types).await,
+        Operator::Sort { input, keys, limit } => {
+            let most = match limit {
+                Some(bounds) => {
+                    let (count, offset) = limits(run, bounds).await?;
+                    count.and_then(|count| usize::try_from(count.saturating_add(offset)).ok())
+                }
+                None => None,
+            };
+            sort_of(run, input, keys, most).await
+        }
+        other => {
+            let (rows, held) = collect_in_memory(run, other).await?;
+            Ok(Work::Rows(rows.into(), held))
+        }
+    }
+}
+
+/// The rows of an operator in order, the first `most` of them.
+async fn sort_of<'p>(
+    run: &mut Run<'_>,
+    input: &'p Operator,
+    keys: &'p [SortBy],
+    most: Option<usize>,
+) -> Result<Work<'p>, SqlError> {
+    let cursor = match first_rows(run, input, keys, most) {
+        Some((scan, program)) => {
+            let cursor = TableCursor::with_program(run, scan, program).await?;
+            let work = Work::Table(Box::new(cursor));
+            Cursor { operator: input, work, begun: false }
+        }
+        None => {
+            if let Some((distinct, types)) = sort::distinct(input, keys) {
+                return Ok(sort::sorted_once(run, distinct, types, keys, most).await?.into());
+            }
+            if let Some(first) = FirstRows::new(run, input, keys, most)
+                && let Some((rows, held)) = first.rows(run, keys, most).await?
+            {
+                return Ok(Work::Rows(rows.into(), held));
+            }
+            open(input)
+        }
+    };
+    Ok(sort::sorted_rows(run, cursor, keys, most).await?.into())
+}
+
+/// The same for operators whose rows are in memory.
+async fn collect_in_memory(run: &mut Run<'_>, operator: &Operator) -> Result<Kept, SqlError> {
     match operator {
         Operator::Nothing { width } => {
             Ok((vec![vec![Datum::Null; *width]], run.hold("a row of nothing")))
@@ -541,14 +615,11 @@ async fn collect(run: &mut Run<'_>, operator: &Operator) -> Result<Kept, SqlErro
         }
         Operator::Virtual(scan) => virtual_rows(run, scan).await,
         Operator::JsonTable(table) => json_table::rows(run, table).await,
-        Operator::Derived(scan) => derived_rows(run, scan).await,
         Operator::Recursive(recursion) => recursion::recursive_rows(run, recursion).await,
         Operator::WorkTable { number } => {
             let rows = run.work_tables.get(number).map_or_else(Vec::new, |rows| rows.to_vec());
             kept(run, rows, "the rows of a recursive table")
         }
-        Operator::Aggregate(aggregate) => group::grouped(run, aggregate).await,
-        Operator::Window(windows) => windowed(run, windows).await,
         Operator::Edges { width, edges } => {
             let mut row = vec![Datum::Null; *width];
             for Edge { scan, place } in edges {
@@ -558,35 +629,6 @@ async fn collect(run: &mut Run<'_>, operator: &Operator) -> Result<Kept, SqlErro
             }
             kept(run, vec![row], "the ends of indexes")
         }
-        Operator::Sort { input, keys, limit } => {
-            let most = match limit {
-                Some(bounds) => {
-                    let (count, offset) = limits(run, bounds).await?;
-                    count.and_then(|count| usize::try_from(count.saturating_add(offset)).ok())
-                }
-                None => None,
-            };
-            let cursor = match first_rows(run, input, keys, most) {
-                Some((scan, program)) => {
-                    let cursor = TableCursor::with_program(run, scan, program).await?;
-                    let work = Work::Table(Box::new(cursor));
-                    Cursor { operator: input, work, begun: false }
-                }
-                None => {
-                    if let Some((distinct, types)) = sort::distinct(input, keys) {
-                        return sort::sorted_once(run, distinct, types, keys, most).await;
-                    }
-                    if let Some(first) = FirstRows::new(run, input, keys, most)
-                        && let Some(kept) = first.rows(run, keys, most).await?
-                    {
-                        return Ok(kept);
-                    }
-                    open(input)
-                }
-            };
-            sort::sorted_rows(run, cursor, keys, most).await
-        }
-        Operator::Set { first, rest, types } => set::combined(run, first, rest, types).await,
         other => drain(run, other).await,
     }
 }
@@ -598,9 +640,21 @@ async fn virtual_rows(run: &mut Run<'_>, scan: &VirtualScan) -> Result<Kept, Sql
     placed(run, rows, scan.offset, scan.width, &scan.conditions).await
 }
 
-async fn derived_rows(run: &mut Run<'_>, scan: &DerivedScan) -> Result<Kept, SqlError> {
-    let rows = recursion::rows_of_derived(run, scan).await?;
-    placed(run, rows, scan.offset, scan.width, &scan.conditions).await
+async fn derived_rows<'p>(run: &mut Run<'_>, scan: &'p DerivedScan) -> Result<Work<'p>, SqlError> {
+    let (rows, mut held) = match recursion::rows_of_derived(run, scan).await? {
+        Buffered::Kept(kept) => kept,
+        Buffered::File(rows) => {
+            return Ok(Work::Derived(Narrow::File(Box::new(rows.read())), scan));
+        }
+    };
+    // Rows of the block are wider.
+    let more = rows.len() * scan.width * size_of::<Datum>();
+    if !held.fits(more)? {
+        return Ok(Work::Derived(Narrow::Kept(rows.into(), held), scan));
+    }
+    held.give_back(more);
+    let (rows, held) = placed(run, (rows, held), scan.offset, scan.width, &scan.conditions).await?;
+    Ok(Work::Rows(rows.into(), held))
 }
 
 /// Puts rows at their place in the block's row, those for which the conditions hold.

@@ -20,9 +20,9 @@ use model::ValueRef;
 use sql_expression::SqlError;
 use sqltype::SqlType;
 
-use crate::execute::cursor::sort::{Once, SORTED, SORTED_WITH_DOUBLES, merged, sorted};
-use crate::execute::cursor::{columns_once, computed};
-use crate::execute::run::{Row, Run, memory_of};
+use crate::execute::cursor::sort::{Once, SORTED, SORTED_WITH_DOUBLES, Sorter, merged};
+use crate::execute::cursor::{Work, columns_once, computed};
+use crate::execute::run::{Row, Run};
 use crate::execute::scan::{Found, TableCursor, datum_of_ref, limits};
 use crate::memory::Held;
 use crate::plan::operator::{Bounds, Formula, Operator, QueryPlan, SortBy, TableScan};
@@ -194,14 +194,13 @@ impl<'p> Direct<'p> {
         let (mut parts, mut count, mut held) = (Vec::new(), 0, run.hold(SORTED));
         while let Some(found) = cursor.next_found(run).await? {
             let many = order.once.is_some() && count > SORTED_WITH_DOUBLES;
-            if many || !is_stored(&found) {
+            if many || !is_stored(&found) || !held.fits(memory_of_stored(&found.rows))? {
                 let stored = |rows| Found { rows, checks: false, blocks: vec![], scan: self.scan };
                 let mut all: VecDeque<Found<'_>> = parts.into_iter().map(stored).collect();
                 all.push_back(found);
                 return self.write_others(run, (order, all, cursor, held), limit, out).await;
             }
             count += found.rows.len();
-            held.add(memory_of_stored(&found.rows))?;
             parts.push(found.rows);
         }
         let mut rows: Vec<ScannedRow<'_>> = Vec::with_capacity(count);
@@ -209,6 +208,8 @@ impl<'p> Direct<'p> {
             rows.extend(part.iter());
             run.worked(part.len()).await?;
         }
+        // Little beside the rows.
+        held.be_lenient(held.account().temp().may_spill());
         let places = order.sorted(run, &rows, &mut held).await?;
         let most = usize::try_from(limit).unwrap_or(usize::MAX).min(places.len());
         let bytes: usize = parts.iter().map(ScannedRows::size).sum();
@@ -234,8 +235,8 @@ impl<'p> Direct<'p> {
         limit: u64,
         out: &mut ResultWriter,
     ) -> Result<u64, SqlError> {
-        let mut once = order.once.map(|types| Once::new(run, types));
-        let (mut all, mut held): (Vec<Row>, Held) = (Vec::new(), run.hold(SORTED));
+        let mut once = order.once.map(|types| Once::new(run, types, order.by));
+        let mut sorter = Sorter::new(run, order.by, None);
         loop {
             let waiting = found.len();
             let next = match found.pop_front() {
@@ -246,35 +247,37 @@ impl<'p> Direct<'p> {
             of_found.give_up(1, waiting);
             let mut rest: VecDeque<Row> = cursor.rows_of(run, next).await?.into();
             while !rest.is_empty() {
-                let mut rows = match order.of_result {
+                let rows = match order.of_result {
                     true => computed(run, &mut rest, self.expressions, usize::MAX).await?,
                     false => std::mem::take(&mut rest).into(),
                 };
-                if let Some(once) = &mut once {
-                    once.add(run, rows).await?;
-                    continue;
+                match &mut once {
+                    Some(once) => once.add(run, rows).await?,
+                    None => sorter.add(run, rows).await?,
                 }
-                held.add(memory_of(&rows))?;
-                all.append(&mut rows);
             }
         }
-        let (rows, mut held) = match once {
-            Some(once) => once.finish(run, order.by, None).await?,
-            None => sorted(run, (all, held), order.by, None).await?,
+        let mut sorted: Work<'_> = match once {
+            Some(once) => once.finish(run, None).await?.into(),
+            None => sorter.finish(run).await?.into(),
         };
-        if !rows.is_empty() && !out.is_started() {
-            out.kept_columns(self.plan.kept_columns());
-        }
-        if order.of_result {
-            return Ok(write_some(&rows, limit, out).await);
-        }
-        let (mut left, mut rest) = (limit, VecDeque::from(rows));
-        while left > 0 && !rest.is_empty() {
-            let waiting = rest.len();
-            let most = usize::try_from(left).unwrap_or(usize::MAX);
-            let rows = computed(run, &mut rest, self.expressions, most).await?;
-            held.give_up(rows.len(), waiting);
-            left -= write_some(&rows, left, out).await;
+        let mut left = limit;
+        while left > 0
+            && let Some(rows) = sorted.step(run).await?
+        {
+            if !rows.is_empty() && !out.is_started() {
+                out.kept_columns(self.plan.kept_columns());
+            }
+            if order.of_result {
+                left -= write_some(&rows, left, out).await;
+                continue;
+            }
+            let mut rest = VecDeque::from(rows);
+            while left > 0 && !rest.is_empty() {
+                let most = usize::try_from(left).unwrap_or(usize::MAX);
+                let rows = computed(run, &mut rest, self.expressions, most).await?;
+                left -= write_some(&rows, left, out).await;
+            }
         }
         Ok(limit - left)
     }

@@ -32,6 +32,8 @@ pub(crate) struct Done {
     pub(crate) last: Duration,
     /// What came from data nodes for it, without what came for those below.
     pub(crate) traffic: Traffic,
+    /// Bytes that it has written to temporary files, without those below.
+    pub(crate) spilled: u64,
     /// Time in the loop under way, and whether that has given a row.
     in_loop: Duration,
     has_first: bool,
@@ -47,6 +49,8 @@ pub(crate) struct Observer {
     at_work: Vec<Address>,
     /// What had come from data nodes when that was counted last.
     counted: Traffic,
+    /// The same of what the connection has written to temporary files.
+    counted_spilled: u64,
     /// Operators that were made on columns, and those that only give rows to such.
     made: Vec<(Address, bool)>,
 }
@@ -84,11 +88,14 @@ impl Observer {
         std::mem::take(&mut self.made)
     }
 
-    /// Gives what has come from data nodes to whoever is at work.
-    fn count(&mut self, now: Traffic) {
+    /// Gives what has come from data nodes, and gone to temporary files, to whoever is at work.
+    fn count(&mut self, now: Traffic, spilled: u64) {
         let since = now.since(std::mem::replace(&mut self.counted, now));
+        let more = spilled - std::mem::replace(&mut self.counted_spilled, spilled);
         if let Some(operator) = self.at_work.last() {
-            self.done.entry(*operator).or_default().traffic.add(since);
+            let done = self.done.entry(*operator).or_default();
+            done.traffic.add(since);
+            done.spilled += more;
         }
     }
 }
@@ -102,7 +109,9 @@ impl Run<'_> {
     /// Has somebody look on from now on.
     pub(crate) fn watch(&mut self) {
         let counted = self.session.kernel.traffic();
-        self.observer = Some(Box::new(Observer { counted, ..Observer::default() }.into()));
+        let counted_spilled = self.session.memory.temp().totals().written;
+        let observer = Observer { counted, counted_spilled, ..Observer::default() };
+        self.observer = Some(Box::new(observer.into()));
     }
 
     /// An operator is asked for rows; `begun` is whether it was before. Nothing if nobody looks on,
@@ -113,7 +122,7 @@ impl Run<'_> {
         if observer.at_work.last() == Some(&address) {
             return None;
         }
-        observer.count(self.session.kernel.traffic());
+        observer.count(self.session.kernel.traffic(), self.session.memory.temp().totals().written);
         observer.at_work.push(address);
         let done = observer.done.entry(address).or_default();
         if !std::mem::replace(begun, true) {
@@ -127,7 +136,7 @@ impl Run<'_> {
     pub(crate) fn leave(&mut self, entered: Option<Entered>, rows: Option<usize>) {
         let (Some(Entered(began)), Some(observer)) = (entered, &mut self.observer) else { return };
         let observer = observer.get_mut();
-        observer.count(self.session.kernel.traffic());
+        observer.count(self.session.kernel.traffic(), self.session.memory.temp().totals().written);
         let Some(address) = observer.at_work.pop() else { return };
         let done = observer.done.entry(address).or_default();
         let took = self.session.kernel.now().since(began);

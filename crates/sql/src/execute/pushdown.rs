@@ -143,7 +143,7 @@ pub(crate) fn leave_large(scan: &TableScan, builder: &mut ProgramBuilder<'_>) {
 }
 
 /// A program for the groups over a scan.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct GroupProgram {
     pub(crate) program: Arc<Program>,
     /// The columns of its result: first the keys, each in this form; then columns of some row of
@@ -257,6 +257,22 @@ impl GroupProgram {
         (block, at): (&Block, usize),
     ) -> Result<Part, SqlError> {
         let broken = || SqlError::internal("a group of another shape");
+        let keys = self.key_values(run, aggregate, (block, at));
+        let calls = 0..aggregate.calls.len();
+        let accumulators = calls.map(|call| self.accumulator(aggregate, (block, at), call));
+        let accumulators: Option<Vec<Accumulator>> = accumulators.collect();
+        let accumulators = accumulators.ok_or_else(broken)?;
+        let row = self.first_row(run, aggregate.width, (block, at));
+        Ok(Part { keys, row, accumulators })
+    }
+
+    /// The values that a group of a block is grouped by.
+    pub(crate) fn key_values(
+        &self,
+        run: &Run<'_>,
+        aggregate: &Aggregate,
+        (block, at): (&Block, usize),
+    ) -> Vec<Datum> {
         let mut keys = Vec::with_capacity(self.keys.len());
         let by = self.keys.iter().zip(&aggregate.group).zip(block.columns());
         for ((form, formula), column) in by {
@@ -266,12 +282,7 @@ impl GroupProgram {
                 None => given_datum(value, formula.expression.sql_type(), run),
             });
         }
-        let calls = 0..aggregate.calls.len();
-        let accumulators = calls.map(|call| self.accumulator(aggregate, (block, at), call));
-        let accumulators: Option<Vec<Accumulator>> = accumulators.collect();
-        let accumulators = accumulators.ok_or_else(broken)?;
-        let row = self.first_row(run, aggregate.width, (block, at));
-        Ok(Part { keys, row, accumulators })
+        keys
     }
 
     /// A row of a group of a block, so wide, as far as anything shows it; with room for what its

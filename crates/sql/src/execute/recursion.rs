@@ -14,6 +14,7 @@ use crate::execute::cursor::{Kept, drain};
 use crate::execute::row::of_problem;
 use crate::execute::run::{Row, Run, Seen, memory_of};
 use crate::execute::scan::limits;
+use crate::execute::spilled::buffer::Buffered;
 use crate::memory::Held;
 use crate::plan::common_table::Recursion;
 use crate::plan::operator::DerivedScan;
@@ -166,10 +167,10 @@ pub(crate) async fn lateral_rows(
 pub(crate) async fn rows_of_derived(
     run: &mut Run<'_>,
     scan: &DerivedScan,
-) -> Result<Kept, SqlError> {
+) -> Result<Buffered, SqlError> {
     let kept = run.context.outer.len().saturating_sub(scan.out);
     let inner = run.context.outer.split_off(kept);
-    let rows = run.rows_of(&scan.plan, None).await;
+    let rows = run.buffered(&scan.plan).await;
     run.context.outer.extend(inner);
     rows
 }

@@ -165,17 +165,22 @@ impl Rehearsal {
             self.obstacles.insert(std::ptr::from_ref(operator), obstacle);
         }
         match work {
-            Work::Table(_) | Work::Rows(..) | Work::Open(_) | Work::Columns { .. } => {}
+            Work::Table(_)
+            | Work::Rows(..)
+            | Work::Spilled(_)
+            | Work::Derived(..)
+            | Work::Open(_)
+            | Work::Columns { .. } => {}
             Work::Lookup { input, .. }
             | Work::Lateral { input, .. }
             | Work::Filter { input, .. }
             | Work::Project { input, .. }
-            | Work::Distinct { input, .. }
+            | Work::Distinct { input: Some(input), .. }
             | Work::Limit { input, .. } => self.cursor(run, input),
             Work::Join(_) => {
                 operator.inputs().into_iter().for_each(|input| self.cursor(run, &open(input)));
             }
-            Work::UnionAll { .. } | Work::Collect(_) => match operator {
+            Work::Distinct { .. } | Work::UnionAll { .. } | Work::Collect(_) => match operator {
                 Operator::Aggregate(aggregate) => self.groups(run, operator, aggregate),
                 Operator::Sort { input, keys, limit: Some(bounds) } => {
                     let count = bounds.count.as_ref();

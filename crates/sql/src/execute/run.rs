@@ -25,6 +25,7 @@ use vector::KeySet;
 
 use crate::execute::cursor::{self, Cursor, join::key_of};
 use crate::execute::observe::{Address, Observer};
+use crate::execute::spilled::buffer::{Buffered, RowBuffer};
 use crate::memory::Held;
 use crate::plan::estimate::Estimates;
 use crate::plan::keyed::Keyed;
@@ -69,6 +70,16 @@ pub(crate) const KEY_BYTES: usize = 64;
 pub(crate) struct Seen(BTreeSet<Vec<u8>>);
 
 impl Seen {
+    /// Whether a key has come before.
+    pub(crate) fn has(&self, key: &[u8]) -> bool {
+        self.0.contains(key)
+    }
+
+    /// Takes note of a key, which somebody holds; whether it comes for the first time.
+    pub(crate) fn insert(&mut self, key: Vec<u8>) -> bool {
+        self.0.insert(key)
+    }
+
     /// Whether a key comes for the first time. It is held from then on.
     ///
     /// # Errors
@@ -104,8 +115,14 @@ struct Searched {
     nulls: Option<Vec<Row>>,
 }
 
-/// Errors that end a statement whatever its rows are: it was killed, took too long or too much.
-pub(crate) const ENDS: [u16; 4] = [1053, 1317, 3024, 3170];
+/// Errors that end a statement whatever its rows are: it was killed, took too long or too much, or
+/// its temporary files cannot be used.
+pub(crate) const ENDS: [u16; 7] = [1021, 1024, 1026, 1053, 1317, 3024, 3170];
+
+/// Turns in which a statement looks whether a temporary file has gone on.
+const DISK_TURNS: u32 = 4;
+/// How long it waits after these before each look.
+const DISK_PAUSE: Duration = Duration::from_micros(100);
 
 /// What it costs to ask a subquery for a single value, in the unit of the planner's costs.
 const SEARCH: f64 = 1_300.0;
@@ -212,10 +229,30 @@ impl<'s> Run<'s> {
             return Ok(());
         }
         let work = std::mem::take(&mut self.work);
+        let mut turns = 0;
+        while self.session.memory.temp().is_behind() {
+            self.wait_for_disk(&mut turns).await?;
+        }
         if self.session.shared.pace.is_over(work) {
             self.session.kernel.breathe().await?;
             self.session.shared.pace.resume();
         }
+        Ok(())
+    }
+
+    /// Lets others have the worker until the host may have gone on with temporary files: for a few
+    /// turns, as what is in the system's cache is there soon, and then for longer.
+    pub(crate) async fn wait_for_disk(&self, turns: &mut u32) -> Result<(), SqlError> {
+        *turns += 1;
+        let kernel = &self.session.kernel;
+        match *turns <= DISK_TURNS {
+            true => kernel.breathe().await?,
+            false => {
+                kernel.check_interrupt()?;
+                kernel.sleep(DISK_PAUSE).await?;
+            }
+        }
+        self.session.shared.pace.resume();
         Ok(())
     }
 
@@ -227,7 +264,20 @@ impl<'s> Run<'s> {
 
     /// Memory for something that errors name so; none yet.
     pub(crate) fn hold(&self, what: &'static str) -> Held {
-        self.session.memory.hold(what)
+        self.session.memory.hold_for_operator(what)
+    }
+
+    /// The same for rows on their way, of which there are few at a time: where operators spill,
+    /// they pass although the rest of the memory is used up.
+    pub(crate) fn hold_in_passing(&self, what: &'static str) -> Held {
+        let mut held = self.hold(what);
+        held.be_lenient(self.may_spill());
+        held
+    }
+
+    /// Whether rows that do not fit memory may go to temporary files.
+    pub(crate) fn may_spill(&self) -> bool {
+        self.session.memory.temp().may_spill()
     }
 
     /// Counts a row that was made to be written, which takes longer than to read one.
@@ -518,6 +568,21 @@ impl<'s> Run<'s> {
 
     /// Begins a query, whose rows are taken from the cursor.
     pub(crate) fn cursor_of<'p>(&mut self, plan: &'p QueryPlan) -> Cursor<'p> {
+        self.begin_plan(plan);
+        cursor::open(&plan.root)
+    }
+
+    /// The rows of a query, however many there are.
+    pub(crate) fn buffered<'a>(&'a mut self, plan: &'a Rc<QueryPlan>) -> Boxed<'a, Buffered> {
+        Box::pin(async move {
+            self.begin_plan(plan);
+            let buffer = RowBuffer::new(self, "the rows of a subquery");
+            buffer.drain(self, cursor::open(&plan.root)).await
+        })
+    }
+
+    /// A query is run, perhaps not for the first time.
+    fn begin_plan(&mut self, plan: &QueryPlan) {
         self.add_subplans(&plan.subqueries);
         for subplan in &plan.subqueries {
             // What an earlier outer row has left is of no use for this one.
@@ -525,7 +590,6 @@ impl<'s> Run<'s> {
             self.searched.remove(&subplan.id);
             self.of_subqueries.remove(&subplan.id);
         }
-        cursor::open(&plan.root)
     }
 
     /// All rows of a query, or the first `enough` of them.

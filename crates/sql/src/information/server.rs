@@ -236,6 +236,14 @@ pub(crate) fn status(session: &Session, global: bool) -> Vec<(String, String)> {
     add("Nines_query_memory_used", used.to_string());
     add("Nines_query_memory_peak", peak.to_string());
     add("Nines_query_memory_refused", memory.refused().to_string());
+    let space = memory.temp_space();
+    let spilled = if global { space.totals() } else { session.memory.temp().totals() };
+    add("Created_tmp_disk_tables", spilled.files.to_string());
+    add("Sort_merge_passes", spilled.merge_passes.to_string());
+    add("Nines_temp_space_limit", space.limit().to_string());
+    add("Nines_temp_space_peak", space.peak().to_string());
+    add("Nines_temp_space_used", space.used().to_string());
+    add("Nines_temp_space_written", spilled.written.to_string());
     add("Max_used_connections", registry.connections_peak.to_string());
     let mut traffic = session.kernel.traffic();
     if global {
@@ -276,10 +284,9 @@ pub(crate) fn status(session: &Session, global: bool) -> Vec<(String, String)> {
 }
 
 /// Counters that monitoring asks for and that count nothing here.
-const ZEROS: [&str; 29] = [
+const ZEROS: [&str; 27] = [
     "Binlog_cache_disk_use",
     "Binlog_cache_use",
-    "Created_tmp_disk_tables",
     "Created_tmp_files",
     "Created_tmp_tables",
     "Flush_commands",
@@ -298,7 +305,6 @@ const ZEROS: [&str; 29] = [
     "Select_full_join",
     "Select_range",
     "Select_scan",
-    "Sort_merge_passes",
     "Sort_range",
     "Sort_rows",
     "Sort_scan",

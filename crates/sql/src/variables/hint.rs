@@ -50,6 +50,7 @@ const HINTABLE: &[&str] = &[
     "nines_pushed_join_rows",
     "nines_pushed_join_work",
     "nines_require_pushdown",
+    "nines_temp_space",
     "optimizer_max_subgraph_pairs",
     "optimizer_prune_level",
     "optimizer_search_depth",

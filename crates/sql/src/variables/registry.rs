@@ -378,6 +378,7 @@ variables! {
     nines_pushed_join_rows, BOTH, DYNAMIC, Integer(0, u64::MAX), "100";
     nines_pushed_join_work, BOTH, DYNAMIC, Integer(0, u64::MAX), "1";
     nines_require_pushdown, BOTH, DYNAMIC, Switch, "OFF";
+    nines_temp_space, BOTH, DYNAMIC, Integer(0, u64::MAX), "17179869184";
     offline_mode, GLOBAL, DYNAMIC, Switch, "OFF";
     old, GLOBAL, FIXED, Switch, "OFF";
     old_alter_table, BOTH, DYNAMIC, Switch, "OFF";

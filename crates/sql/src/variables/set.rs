@@ -142,6 +142,9 @@ const IS_FIXED_IN_SESSIONS: [&str; 3] =
 /// The variable that is the budget of all statements.
 const QUERY_MEMORY: &str = "global_connection_memory_limit";
 
+/// The variable that is the budget of all temporary files, and of those of a statement.
+const TEMP_SPACE: &str = "nines_temp_space";
+
 /// The text a variable is to have.
 async fn text_of(
     session: &mut Session,
@@ -256,6 +259,11 @@ async fn assign(
             }
         }
         Assignment::Global(variable, text) => {
+            if variable.name == TEMP_SPACE
+                && let Some(bytes) = text.as_deref().and_then(|text| text.parse().ok())
+            {
+                session.shared.directory.memory().temp_space().set_limit(bytes);
+            }
             let mut registry = session.shared.directory.lock();
             registry.globals_version += 1;
             match text {

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Two hundred rows; two of them without a condition are forty thousand.
-const NUMBERS: &str =
+pub(super) const NUMBERS: &str =
     "WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 200) ";
 
 /// Statements that keep more than two megabytes, and what of.
@@ -59,14 +59,14 @@ const LITTLE: [&str; 6] = [
     "SELECT GROUP_CONCAT(a.i, b.i) FROM n a, n b",
 ];
 
-fn logged_in(shared: &World, number: u32) -> Client {
+pub(super) fn logged_in(shared: &World, number: u32) -> Client {
     let mut client = Client::connect(shared, number, UNIX);
     client.log_in(UTF8, b"root", b"", b"");
     assert_eq!(client.packet()[0], 0);
     client
 }
 
-fn with_numbers(query: &str) -> String {
+pub(super) fn with_numbers(query: &str) -> String {
     format!("{NUMBERS}{query}")
 }
 

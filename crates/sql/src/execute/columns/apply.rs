@@ -183,8 +183,14 @@ impl<'p> ApplyCursor<'p> {
             match self.input.next(run).await? {
                 Some(batch) => {
                     count += batch.rows();
-                    held.add(batch.memory_bytes())?;
+                    let bytes = batch.memory_bytes();
+                    let fits = held.fits(bytes)?;
                     self.taken.push_back(batch);
+                    if !fits {
+                        // The others pass by, as those of a large input do.
+                        held.force(bytes);
+                        break;
+                    }
                 }
                 None => is_all = true,
             }

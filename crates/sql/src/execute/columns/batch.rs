@@ -64,7 +64,7 @@ impl Blocks {
     pub(super) fn put(&mut self, run: &Run<'_>, blocks: Vec<Block>) -> Result<(), SqlError> {
         let bytes = blocks.iter().map(Block::memory_bytes).sum();
         self.waiting.extend(blocks);
-        self.held.get_or_insert_with(|| run.hold(BLOCKS)).add(bytes)
+        self.held.get_or_insert_with(|| run.hold_in_passing(BLOCKS)).add(bytes)
     }
 
     /// The next one.
@@ -120,6 +120,21 @@ impl ColumnBatch {
     pub(crate) fn followed_by(mut self, other: Self) -> Self {
         self.columns.extend(other.columns);
         self
+    }
+
+    /// The rows of a block, whose columns are those that a shape has.
+    pub(crate) fn of_block(block: Block, shape: &Shape) -> Self {
+        let (rows, count) = (block.rows(), block.columns().len());
+        assert_eq!(count, shape.iter().flatten().count(), "columns of a block of this shape");
+        let mut given = block.into_columns().into_iter().map(Rc::new);
+        let columns = shape.iter().map(|column| column.as_ref().and_then(|_| given.next()));
+        Self { rows, columns: columns.collect() }
+    }
+
+    /// The columns that are there, as a block.
+    pub(crate) fn into_block(self) -> Block {
+        let columns = self.columns.into_iter().flatten();
+        Block::new(self.rows, columns.map(Rc::unwrap_or_clone).collect())
     }
 
     /// The columns in the order of their places, as programs over rows of this shape read them.
@@ -203,13 +218,18 @@ impl ColumnBatch {
     /// 3170 if it would take more memory than may be held.
     pub(crate) fn append(&mut self, other: &Self, held: &mut Held) -> Result<(), SqlError> {
         held.add(other.memory_bytes())?;
+        self.append_held(other);
+        Ok(())
+    }
+
+    /// The same for rows that are held already.
+    pub(crate) fn append_held(&mut self, other: &Self) {
         self.rows += other.rows;
         for (column, others) in self.columns.iter_mut().zip(&other.columns) {
             if let (Some(column), Some(others)) = (column, others) {
                 Rc::make_mut(column).append(others);
             }
         }
-        Ok(())
     }
 
     /// About how many bytes it takes.

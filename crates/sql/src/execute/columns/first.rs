@@ -80,7 +80,8 @@ impl<'p> FirstRows<'p> {
         most: Option<usize>,
     ) -> Result<Option<Kept>, SqlError> {
         let Some(mut first) = self.computer.first_rows() else { return Ok(None) };
-        let mut held = run.hold(SORTED);
+        // Few rows are kept, and they come before those of whoever spills.
+        let mut held = run.hold_in_passing(SORTED);
         loop {
             let batch = match self.cursor.next(run).await {
                 Ok(Some(batch)) => batch,

@@ -9,9 +9,10 @@ use vector::{Block, Values, Vector};
 
 use crate::execute::columns::source::{SourceCursor, push};
 use crate::execute::columns::{ColumnBatch, Shape, Stop};
-use crate::execute::cursor::group::{Gathered, gather};
+use crate::execute::cursor::group::{GROUPS, Gathered, SpilledGroups, gather};
 use crate::execute::pushdown::GroupProgram;
 use crate::execute::run::Run;
+use crate::execute::spilled::batches::{BatchReader, BatchWriter};
 use crate::memory::Held;
 use crate::plan::operator::{Aggregate, Operator};
 
@@ -28,13 +29,15 @@ pub(crate) struct GroupCursor<'p> {
     made: Option<(ColumnBatch, usize)>,
     /// What they take.
     held: Option<Held>,
+    /// The groups, where they are in a file.
+    batches: Option<BatchReader>,
 }
 
 impl<'p> GroupCursor<'p> {
     pub(super) fn new(operator: &'p Operator, wanted: &BTreeSet<usize>) -> Option<Self> {
         let Operator::Aggregate(aggregate) = operator else { return None };
         let source = SourceCursor::new(operator, wanted)?;
-        Some(Self { aggregate, source, begun: false, made: None, held: None })
+        Some(Self { aggregate, source, begun: false, made: None, held: None, batches: None })
     }
 
     pub(super) fn shape(&self) -> &Shape {
@@ -44,14 +47,16 @@ impl<'p> GroupCursor<'p> {
     pub(super) async fn next(&mut self, run: &mut Run<'_>) -> Result<Option<ColumnBatch>, Stop> {
         if !std::mem::replace(&mut self.begun, true) {
             // All there are, so that what does not fit is known before any is given.
-            let made = match gather(run, self.aggregate).await? {
-                Gathered::Rows((rows, _held)) => self.source.batch(run, &rows).await?,
-                Gathered::Block(pushed, block, held) => {
-                    self.held = Some(held);
-                    self.batch(run, &pushed, block).await?
-                }
-            };
-            self.made = Some((made, 0));
+            match gather(run, self.aggregate).await? {
+                Gathered::Spilled(groups) => self.keep_all(run, *groups).await?,
+                gathered => self.made = Some((self.columns_of(run, gathered).await?, 0)),
+            }
+        }
+        if self.made.is_none()
+            && let Some(batches) = &mut self.batches
+        {
+            let batch = batches.next(run, &self.source.shape).await?;
+            self.made = batch.map(|batch| (batch, 0));
         }
         let Some((made, given)) = self.made.take() else {
             self.held = None;
@@ -66,6 +71,45 @@ impl<'p> GroupCursor<'p> {
         let batch = made.gather(run, &places, self.shape()).await?;
         self.made = (end < made.rows()).then_some((made, end));
         Ok(Some(batch))
+    }
+
+    /// Puts groups that are in memory into columns.
+    async fn columns_of(
+        &mut self,
+        run: &mut Run<'_>,
+        gathered: Gathered<'_>,
+    ) -> Result<ColumnBatch, Stop> {
+        match gathered {
+            Gathered::Rows((rows, _held)) => self.source.batch(run, &rows).await,
+            Gathered::Block(pushed, block, held) => {
+                self.held = Some(held);
+                self.batch(run, &pushed, block).await
+            }
+            Gathered::Spilled(_) => {
+                Err(SqlError::internal("groups in files among those in memory").into())
+            }
+        }
+    }
+
+    /// Puts groups that are in files into columns, which are in a file too.
+    async fn keep_all(
+        &mut self,
+        run: &mut Run<'_>,
+        mut groups: SpilledGroups<'p>,
+    ) -> Result<(), Stop> {
+        let mut writer = BatchWriter::new(run, GROUPS)?;
+        while let Some(gathered) = groups.next(run).await? {
+            let all = self.columns_of(run, gathered).await?;
+            for from in (0..all.rows()).step_by(GIVEN_MAX) {
+                let places: Vec<u32> =
+                    (from as u32..all.rows().min(from + GIVEN_MAX) as u32).collect();
+                let batch = all.gather(run, &places, &self.source.shape).await?;
+                writer.push(run, batch).await?;
+            }
+            self.held = None;
+        }
+        self.batches = Some(writer.finish()?);
+        Ok(())
     }
 
     async fn batch(

@@ -4,17 +4,21 @@
 //! first, and what its keys are is told to who reads the right side, whose rows then pass by. Only
 //! when the left side is large the right one is collected instead.
 
+mod spilled;
+
 use std::collections::{BTreeSet, VecDeque};
 
 use sql_expression::SqlError;
 use vector::{JoinTable, JoinTableMaker, KeyColumn, KeySet, KeySetMaker, ProbePlace, Vector};
+
+use spilled::SpilledJoin;
 
 use crate::execute::columns::batch::fitting;
 use crate::execute::columns::filter::Conditions;
 use crate::execute::columns::keys::Keys;
 use crate::execute::columns::{
     COLLECTED_MAX, ColumnBatch, ColumnCursor, ENTERED_MAX, PAIRS_MAX, Shape, Stop, narrow,
-    places_of, places_of_conditions,
+    narrowed_scan, places_of, places_of_conditions,
 };
 use crate::execute::run::Run;
 use crate::memory::Held;
@@ -22,6 +26,12 @@ use crate::plan::operator::{HashKey, JoinSpec, Operator};
 
 /// What the error says that a join keeps too much of.
 const KEPT: &str = "the rows of a join";
+/// Of a table whose scan is told keys, one in so many rows may be collected for that; and most of
+/// them. A set of so many keys has its full number of bits.
+const TOLD_SHARE: u64 = 4;
+const TOLD_MAX: usize = 1_000_000;
+/// About what a row takes in the table of a join, beside its columns.
+const TABLE_BYTES: usize = 32;
 
 /// A join at work.
 pub(crate) struct JoinCursor<'p> {
@@ -36,6 +46,8 @@ pub(crate) struct JoinCursor<'p> {
     conditions: Conditions,
     outer: bool,
     state: State,
+    /// Both sides in partitions, where they do not fit memory.
+    spilled: Option<Box<SpilledJoin>>,
 }
 
 /// How far a join is.
@@ -106,8 +118,19 @@ impl<'p> JoinCursor<'p> {
         };
         let (shape, paired) = (of(wanted), of(&paired_places));
         let conditions = Conditions::new(run, join.conditions.iter(), &paired)?;
-        let (outer, state) = (join.outer, State::New);
-        Some(Self { shape, paired, left, right, right_operator, keys, conditions, outer, state })
+        let (outer, state, spilled) = (join.outer, State::New, None);
+        Some(Self {
+            shape,
+            paired,
+            left,
+            right,
+            right_operator,
+            keys,
+            conditions,
+            outer,
+            state,
+            spilled,
+        })
     }
 
     pub(super) async fn next(&mut self, run: &mut Run<'_>) -> Result<Option<ColumnBatch>, Stop> {
@@ -119,9 +142,22 @@ impl<'p> JoinCursor<'p> {
                         return Ok(Some(batch));
                     }
                 }
-                State::Done => return Ok(None),
+                State::Done => match self.next_piece(run).await? {
+                    Some(passing) => self.state = State::Passing(passing),
+                    None => return Ok(None),
+                },
             }
         }
+    }
+
+    /// Rows of the left side that are collected before the right one is: as many as are worth it
+    /// where a table is read on the right that can be told their keys, and drops most of its rows.
+    fn collected_max(&self, run: &Run<'_>) -> usize {
+        let places = self.keys.places.iter().flatten();
+        let told = places.filter_map(|place| narrowed_scan(self.right_operator, *place));
+        let rows = told.map(|(scan, _)| run.rows_of_table(scan)).max().unwrap_or(0);
+        let part = usize::try_from(rows / TOLD_SHARE).unwrap_or(usize::MAX);
+        part.clamp(COLLECTED_MAX, TOLD_MAX)
     }
 
     /// Collects one side.
@@ -129,12 +165,17 @@ impl<'p> JoinCursor<'p> {
         let mut taken = VecDeque::new();
         let (mut of_taken, mut held) = (run.hold(KEPT), run.hold(KEPT));
         let (mut count, mut is_all) = (0, false);
-        while count < COLLECTED_MAX && !is_all {
+        let most = self.collected_max(run);
+        while count < most && !is_all {
             match self.left.next(run).await? {
                 Some(batch) => {
                     count += batch.rows();
-                    of_taken.add(batch.memory_bytes())?;
+                    let fits = of_taken.fits(batch.memory_bytes())?;
                     taken.push_back(batch);
+                    if !fits {
+                        drop(of_taken);
+                        return self.spill(run, taken, None).await;
+                    }
                 }
                 None => is_all = true,
             }
@@ -146,6 +187,8 @@ impl<'p> JoinCursor<'p> {
         if is_all {
             kept = ColumnBatch::empty(self.left.shape());
             kept.reserve_for(&taken);
+            // At most as much as was taken, and the table of few rows.
+            held.be_lenient(run.may_spill());
             for batch in taken.drain(..) {
                 kept.append(&batch, &mut held)?;
                 run.worked(batch.rows() / 8 + 1).await?;
@@ -161,9 +204,17 @@ impl<'p> JoinCursor<'p> {
             }
         } else {
             kept = ColumnBatch::empty(self.right.shape());
+            let of_table = if run.may_spill() { TABLE_BYTES } else { 0 };
             while let Some(batch) = self.right.next(run).await? {
-                kept.append(&batch, &mut held)?;
+                let fits = held.fits(batch.memory_bytes() + of_table * batch.rows())?;
+                kept.append_held(&batch);
+                if !fits {
+                    drop((of_taken, held));
+                    return self.spill(run, taken, Some(kept)).await;
+                }
             }
+            held.give_back(of_table * kept.rows());
+            held.be_lenient(run.may_spill());
             held.take_over(of_taken);
             keys = self.keys.of_right(&kept).map_err(unsuitable)?;
         }
@@ -182,7 +233,10 @@ impl<'p> JoinCursor<'p> {
         let Some(batch) = now else {
             let next = match taken.pop_front() {
                 Some(batch) => Some(batch),
-                None if *kept_is_left => self.right.next(run).await?,
+                None if *kept_is_left => match &mut self.spilled {
+                    Some(spilled) => spilled.next_of_right(run, self.right.shape()).await?,
+                    None => self.right.next(run).await?,
+                },
                 None => self.left.next(run).await?,
             };
             let Some(rows) = next else {

@@ -1,7 +1,6 @@
 //! Joins that data nodes make, whose rows come in columns.
 
 use std::collections::BTreeSet;
-use std::rc::Rc;
 
 use sql_expression::Expression;
 use vector::JoinPlan;
@@ -109,10 +108,7 @@ impl<'p> JoinedCursor<'p> {
             }
         }
         let Some(block) = self.blocks.take() else { return Ok(None) };
-        let rows = block.rows();
-        let mut given = block.into_columns().into_iter().map(Rc::new);
-        let columns = self.shape.iter().map(|column| column.as_ref().and_then(|_| given.next()));
-        let batch = ColumnBatch::new(rows, columns.collect());
+        let batch = ColumnBatch::of_block(block, &self.shape);
         Ok(Some(self.others.keep(run, batch, &self.shape).await?))
     }
 }

@@ -11,6 +11,7 @@ use vector::{Kind, ScalarRef, Vector};
 use crate::execute::columns::{ColumnBatch, Shape, Stop};
 use crate::execute::cursor::{Cursor, Work, open};
 use crate::execute::run::{Row, Run, memory_of};
+use crate::execute::spilled::batches::{BatchReader, BatchWriter};
 use crate::memory::Held;
 use crate::plan::operator::Operator;
 
@@ -27,6 +28,8 @@ pub(crate) struct SourceCursor<'p> {
     cursor: Option<Cursor<'p>>,
     /// What the columns given last take.
     held: Option<Held>,
+    /// All rows, where they are in a file.
+    blocks: Option<BatchReader>,
 }
 
 impl<'p> SourceCursor<'p> {
@@ -40,22 +43,62 @@ impl<'p> SourceCursor<'p> {
             }
             shape[place] = Some(ProgramColumn { column: ColumnId(0), sql_type });
         }
-        Some(Self { operator, shape, cursor: None, held: None })
+        Some(Self { operator, shape, cursor: None, held: None, blocks: None })
     }
 
     pub(super) async fn next(&mut self, run: &mut Run<'_>) -> Result<Option<ColumnBatch>, Stop> {
-        let operator = self.operator;
-        let cursor = self.cursor.get_or_insert_with(|| open(operator));
-        self.held = None;
-        let Some(rows) = cursor.next(run).await? else { return Ok(None) };
-        if let Work::Rows(rest, held) = &mut cursor.work {
-            // All there are, so that what does not fit is known at once.
-            let rest = std::mem::take(rest);
-            let _of_rest = std::mem::replace(held, run.hold(COLUMNS));
-            let rows: Vec<Row> = rows.into_iter().chain(rest).collect();
-            return self.batch(run, &rows).await.map(Some);
+        if let Some(blocks) = &mut self.blocks {
+            return blocks.next(run, &self.shape).await;
         }
-        self.batch(run, &rows).await.map(Some)
+        let operator = self.operator;
+        self.held = None;
+        let mut cursor = match self.cursor.take() {
+            Some(cursor) => cursor,
+            None => open(operator),
+        };
+        let Some(rows) = cursor.next(run).await? else {
+            // One that is asked again goes on to say so: a new one would give all rows once more.
+            self.cursor = Some(cursor);
+            return Ok(None);
+        };
+        let batch = match &mut cursor.work {
+            Work::Rows(rest, held) => {
+                // All there are, so that what does not fit is known at once.
+                let mut of_columns = run.hold(COLUMNS);
+                if of_columns.fits(held.bytes())? {
+                    drop(of_columns);
+                    let rest = std::mem::take(rest);
+                    let _of_rest = std::mem::replace(held, run.hold(COLUMNS));
+                    let rows: Vec<Row> = rows.into_iter().chain(rest).collect();
+                    self.batch(run, &rows).await.map(Some)
+                } else {
+                    self.keep_all(run, &mut cursor, rows).await
+                }
+            }
+            Work::Spilled(_) | Work::Derived(..) => self.keep_all(run, &mut cursor, rows).await,
+            _ => self.batch(run, &rows).await.map(Some),
+        };
+        self.cursor = Some(cursor);
+        batch
+    }
+
+    /// Puts all rows into columns in a file, so that what does not fit is known before the first of
+    /// them are given; and gives these.
+    async fn keep_all(
+        &mut self,
+        run: &mut Run<'_>,
+        cursor: &mut Cursor<'p>,
+        first: Vec<Row>,
+    ) -> Result<Option<ColumnBatch>, Stop> {
+        let mut writer = BatchWriter::new(run, COLUMNS)?;
+        let mut next = Some(first);
+        while let Some(rows) = next {
+            let batch = self.batch(run, &rows).await?;
+            writer.push(run, batch).await?;
+            next = cursor.next(run).await?;
+        }
+        let blocks = self.blocks.insert(writer.finish()?);
+        blocks.next(run, &self.shape).await
     }
 
     pub(super) async fn batch(
@@ -63,7 +106,7 @@ impl<'p> SourceCursor<'p> {
         run: &mut Run<'_>,
         rows: &[Row],
     ) -> Result<ColumnBatch, Stop> {
-        let mut held = run.hold(COLUMNS);
+        let mut held = run.hold_in_passing(COLUMNS);
         held.set(memory_of(rows))?;
         let mut columns = Vec::with_capacity(self.shape.len());
         for (place, column) in self.shape.iter().enumerate() {

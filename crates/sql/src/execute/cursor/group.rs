@@ -1,5 +1,7 @@
 //! GROUP BY: groups of rows, of columns, and parts of groups that data nodes have made.
 
+mod spilled;
+
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -11,12 +13,17 @@ use sql_expression::{
 use sqltype::Datum;
 use vector::{Block, Computer, GroupTable, JoinPlan, Program};
 
+pub(crate) use spilled::{GroupRows, SpilledGroups};
+
+use spilled::Overflow;
+
 use crate::execute::columns::{self, ColumnCursor, Stop, places_of};
-use crate::execute::cursor::{Kept, evaluate, open, sort};
+use crate::execute::cursor::{Kept, Work, evaluate, open, sort};
 use crate::execute::joined::{JoinedRead, JoinedScan, Stopped, is_asking_scan};
 use crate::execute::pushdown::{self, GroupProgram, Part};
 use crate::execute::run::{Row, Run, memory_of, memory_of_row};
 use crate::execute::scan::TableCursor;
+use crate::execute::spilled::Spilled;
 use crate::memory::Held;
 use crate::plan::operator::{Aggregate, Operator, TableScan};
 
@@ -40,6 +47,7 @@ struct Groups<'p> {
     held: Held,
     /// What the newest groups take that are not held yet.
     unheld: usize,
+    overflow: Overflow,
 }
 
 /// About what a group takes beside its row.
@@ -47,14 +55,16 @@ const GROUP_BYTES: usize = 300;
 /// Groups of data nodes that are added between two looks at the clock.
 const MERGED_MAX: usize = 512;
 /// What errors say that too much of is kept.
-const GROUPS: &str = "groups";
+pub(crate) const GROUPS: &str = "groups";
 
 /// What comes of an operator's input.
-pub(crate) enum Gathered {
+pub(crate) enum Gathered<'p> {
     /// Groups in columns, as a program gives them, and what they take.
     Block(GroupProgram, Block, Held),
     /// Rows of the operator.
     Rows(Kept),
+    /// Groups some of which are in temporary files.
+    Spilled(Box<SpilledGroups<'p>>),
 }
 
 /// Groups in columns under way, as long as all can be.
@@ -72,17 +82,47 @@ impl Table {
         Some(Self { pushed, computer, groups, held: run.hold(GROUPS) })
     }
 
-    fn hold(&mut self) -> Result<(), SqlError> {
-        self.held.set(self.groups.memory_bytes())
+    /// Holds what it takes, or has its groups go to temporary files.
+    async fn hold(&mut self, run: &mut Run<'_>, groups: &mut Groups<'_>) -> Result<(), SqlError> {
+        let bytes = self.groups.memory_bytes();
+        if !groups.overflow.is_allowed || bytes <= self.held.bytes() {
+            return self.held.set(bytes);
+        }
+        match self.held.fits(bytes - self.held.bytes())? {
+            true => Ok(()),
+            false => groups.flush(run, self).await,
+        }
     }
 }
 
 /// The rows of an operator: one for each group.
-pub(super) async fn grouped(run: &mut Run<'_>, aggregate: &Aggregate) -> Result<Kept, SqlError> {
-    match gather(run, aggregate).await? {
+pub(super) async fn grouped<'p>(
+    run: &mut Run<'_>,
+    aggregate: &'p Aggregate,
+) -> Result<Work<'p>, SqlError> {
+    let gathered = match gather(run, aggregate).await? {
+        Gathered::Spilled(spilled) => {
+            return Ok(Spilled::Groups(Box::new(spilled.in_rows(aggregate))).into());
+        }
+        gathered => gathered,
+    };
+    let (rows, held) = rows_of(run, aggregate, gathered).await?;
+    Ok(Work::Rows(rows.into(), held))
+}
+
+/// The rows of groups that are in memory.
+async fn rows_of(
+    run: &mut Run<'_>,
+    aggregate: &Aggregate,
+    gathered: Gathered<'_>,
+) -> Result<Kept, SqlError> {
+    match gathered {
         Gathered::Rows(rows) => Ok(rows),
+        Gathered::Spilled(_) => Err(SqlError::internal("groups in files among those in memory")),
         Gathered::Block(pushed, block, of_block) => {
             let mut held = of_block.another();
+            // Where others spill, the rows of a block may stand beside it for a moment.
+            held.be_lenient(run.may_spill());
             let mut rows = Vec::with_capacity(block.rows());
             for at in 0..block.rows() {
                 let row = pushed.result_row(run, aggregate, (&block, at))?;
@@ -91,6 +131,7 @@ pub(super) async fn grouped(run: &mut Run<'_>, aggregate: &Aggregate) -> Result<
                 run.worked(1).await?;
             }
             drop(of_block);
+            held.be_lenient(false);
             Ok((rows, held))
         }
     }
@@ -135,7 +176,10 @@ pub(crate) fn columns_of<'p>(run: &Run<'_>, aggregate: &'p Aggregate) -> Option<
 }
 
 /// Reads all of an operator's input.
-pub(crate) async fn gather(run: &mut Run<'_>, aggregate: &Aggregate) -> Result<Gathered, SqlError> {
+pub(crate) async fn gather<'p>(
+    run: &mut Run<'_>,
+    aggregate: &'p Aggregate,
+) -> Result<Gathered<'p>, SqlError> {
     let mut groups = Groups::new(run, aggregate);
     let mut made = pushed(run, aggregate).ok();
     while let Some(Pushed::Joined(of_join)) = made {
@@ -186,19 +230,31 @@ impl<'p> Groups<'p> {
         };
         let waits = aggregate.calls.iter().map(waits).collect();
         let (groups, by_key, held) = (Vec::new(), BTreeMap::new(), run.hold(GROUPS));
-        Self { aggregate, groups, by_key, waits, held, unheld: 0 }
+        let overflow = Overflow::new(run, aggregate);
+        Self { aggregate, groups, by_key, waits, held, unheld: 0, overflow }
+    }
+
+    /// The key of a group with these values of GROUP BY, at a level.
+    fn key_of(&self, values: &[Datum], level: usize) -> Vec<u8> {
+        let mut key = vec![level as u8];
+        let types = self.aggregate.group.iter().map(|formula| formula.expression.sql_type());
+        for (value, sql_type) in values[..values.len() - level].iter().zip(types) {
+            push_group_key(value, sql_type, &mut key);
+        }
+        key
     }
 
     /// The group of a row with these values of GROUP BY, at a level: the n-th super-aggregate
     /// groups by all but the last n.
     fn at(&mut self, values: &[Datum], level: usize, first: &Row) -> usize {
+        let key = self.key_of(values, level);
+        self.at_key(key, values, level, first)
+    }
+
+    /// The same for its key.
+    fn at_key(&mut self, key: Vec<u8>, values: &[Datum], level: usize, first: &Row) -> usize {
         let aggregate = self.aggregate;
         let kept = values.len() - level;
-        let mut key = vec![level as u8];
-        let types = aggregate.group.iter().map(|formula| formula.expression.sql_type());
-        for (value, sql_type) in values[..kept].iter().zip(types) {
-            push_group_key(value, sql_type, &mut key);
-        }
         let (groups, unheld) = (&mut self.groups, &mut self.unheld);
         let of_key = key.len();
         *self.by_key.entry(key).or_insert_with(|| {
@@ -227,7 +283,7 @@ impl<'p> Groups<'p> {
                 if merged.is_err() {
                     self.merge_all(run, &table.pushed, (block, rows.clone())).await?;
                 }
-                table.hold()?;
+                table.hold(run, self).await?;
                 run.worked(rows.len() / 4 + 1).await?;
             }
         }
@@ -272,10 +328,9 @@ impl<'p> Groups<'p> {
             .and_then(|pushed| Table::new(run, pushed));
         while let Some(batch) = cursor.next(run).await? {
             if let Some(table) = &mut table
-                && let Table { computer, groups, .. } = table
-                && computer.group(groups, batch.inputs(), batch.rows()).is_ok()
+                && table.computer.group(&mut table.groups, batch.inputs(), batch.rows()).is_ok()
             {
-                table.hold()?;
+                table.hold(run, self).await?;
                 continue;
             }
             for at in 0..batch.rows() {
@@ -295,7 +350,7 @@ impl<'p> Groups<'p> {
     ) -> Result<(), SqlError> {
         for at in rows {
             let part = pushed.part(run, self.aggregate, (block, at))?;
-            self.merge(run, part)?;
+            self.merge_or_keep(run, part, (block, at)).await?;
             run.worked(1).await?;
         }
         Ok(())
@@ -306,7 +361,23 @@ impl<'p> Groups<'p> {
         mut self,
         run: &mut Run<'_>,
         table: Option<Table>,
-    ) -> Result<Gathered, SqlError> {
+    ) -> Result<Gathered<'p>, SqlError> {
+        let mut table = table;
+        if self.overflow.is_begun() {
+            return self.finish_spilled(run, table).await;
+        }
+        if let Some(some) = &table
+            && !self.groups.is_empty()
+            && !some.groups.is_empty()
+            && self.overflow.is_allowed
+            && !self.held.fits(some.held.bytes())?
+        {
+            // Both together are too much.
+            if let Some(table) = &mut table {
+                self.flush(run, table).await?;
+            }
+            return self.finish_spilled(run, table).await;
+        }
         if let Some(Table { pushed, groups, held, .. }) = table {
             let alone = self.groups.is_empty() && !groups.is_empty() && self.levels() == 0;
             let block = groups.finish();
@@ -314,7 +385,10 @@ impl<'p> Groups<'p> {
                 return Ok(Gathered::Block(pushed, block, held));
             }
             let all = 0..block.rows();
+            self.held.be_lenient(self.overflow.is_allowed);
             self.merge_all(run, &pushed, (&block, all)).await?;
+            assert!(!self.overflow.is_begun(), "all of it fits");
+            self.held.be_lenient(false);
         }
         self.finish(run).await.map(Gathered::Rows)
     }
@@ -325,8 +399,22 @@ impl<'p> Groups<'p> {
             return self.update(run, 0, &row).await;
         }
         let values = evaluate(run, &self.aggregate.group, &row).await?;
+        self.add_with(run, row, &values).await
+    }
+
+    /// Adds a row with the values that it is grouped by.
+    async fn add_with(
+        &mut self,
+        run: &mut Run<'_>,
+        row: Row,
+        values: &[Datum],
+    ) -> Result<(), SqlError> {
         for level in 0..=self.levels() {
-            let at = self.at(&values, level, &row);
+            let key = self.key_of(values, level);
+            if self.overflow.takes_rows() && !self.by_key.contains_key(&key) {
+                return self.overflow.push_row(&key, (&row, values));
+            }
+            let at = self.at_key(key, values, level, &row);
             self.update(run, at, &row).await?;
         }
         Ok(())
@@ -345,19 +433,21 @@ impl<'p> Groups<'p> {
             accumulator.update(call, row, &mut run.context)?;
         }
         self.unheld += usize::try_from(run.context.kept_bytes).unwrap_or(usize::MAX);
-        self.hold()
+        self.hold(run).await
     }
 
-    /// Holds what groups have come to take.
-    fn hold(&mut self) -> Result<(), SqlError> {
-        match std::mem::take(&mut self.unheld) {
-            0 => Ok(()),
-            more => self.held.add(more),
+    /// Holds what groups have come to take. Groups that grow go to temporary files if it does not
+    /// fit, all of them.
+    async fn hold(&mut self, run: &mut Run<'_>) -> Result<(), SqlError> {
+        let more = std::mem::take(&mut self.unheld);
+        if more == 0 || self.overflow.hold(&mut self.held, more, self.groups.len())? {
+            return Ok(());
         }
+        self.write_states(run).await
     }
 
     /// Adds a part of a group.
-    fn merge(&mut self, run: &mut Run<'_>, part: Part) -> Result<(), SqlError> {
+    async fn merge(&mut self, run: &mut Run<'_>, part: Part) -> Result<(), SqlError> {
         for level in 0..=self.levels() {
             let at = self.at(&part.keys, level, &part.row);
             let group = self.groups[at].accumulators.iter_mut().zip(&part.accumulators);
@@ -365,11 +455,13 @@ impl<'p> Groups<'p> {
                 accumulator.merge(other.clone(), call, &mut run.context)?;
             }
         }
-        self.hold()
+        self.hold(run).await
     }
 
     async fn finish(mut self, run: &mut Run<'_>) -> Result<Kept, SqlError> {
         let aggregate = self.aggregate;
+        // Results take what groups have taken.
+        self.held.be_lenient(self.overflow.is_allowed);
         if self.groups.is_empty() && aggregate.whole {
             let nothing = vec![Datum::Null; aggregate.width];
             self.at(&[], 0, &nothing);
@@ -409,6 +501,7 @@ impl<'p> Groups<'p> {
             run.worked(1).await?;
         }
         self.held.set(memory_of(&rows))?;
+        self.held.be_lenient(false);
         Ok((rows, self.held))
     }
 }

@@ -1,12 +1,17 @@
 //! Joins whose right side is kept in memory, and what all joins have in common.
 
+mod spilled;
+
 use std::collections::{BTreeMap, VecDeque};
 
 use sql_expression::SqlError;
 use sqltype::Datum;
 
-use crate::execute::cursor::{Cursor, drain};
+use spilled::SpilledJoin;
+
+use crate::execute::cursor::{Cursor, open};
 use crate::execute::run::{KEY_BYTES, Row, Run, memory_of, memory_of_row};
+use crate::execute::spilled::buffer::{Buffered, RowBuffer};
 use crate::memory::Held;
 use crate::plan::operator::{Formula, HashKey, JoinSpec, Operator};
 
@@ -24,6 +29,8 @@ pub(crate) struct JoinCursor<'p> {
     /// Rows of the left side that have not met the right side.
     waiting: VecDeque<Row>,
     now: Option<Meeting>,
+    /// Both sides, where the right one does not fit memory.
+    spilled: Option<Box<SpilledJoin<'p>>>,
 }
 
 /// The right side, in memory.
@@ -47,7 +54,7 @@ struct Meeting {
 
 impl<'p> JoinCursor<'p> {
     pub(crate) fn new(left: Cursor<'p>, operator: &'p Operator) -> Self {
-        Self { left, operator, right: None, waiting: VecDeque::new(), now: None }
+        Self { left, operator, right: None, waiting: VecDeque::new(), now: None, spilled: None }
     }
 
     /// The next rows, perhaps none; nothing at the end.
@@ -57,12 +64,24 @@ impl<'p> JoinCursor<'p> {
             Operator::LoopJoin { right, join, .. } => (right, [].as_slice(), join),
             _ => return Ok(None),
         };
+        if let Some(spilled) = &mut self.spilled {
+            return spilled.next(run).await;
+        }
         if self.waiting.is_empty() && self.now.is_none() {
             let Some(rows) = self.left.next(run).await? else { return Ok(None) };
             self.waiting = rows.into();
         }
         if self.right.is_none() {
-            self.right = Some(keep(run, right, keys).await?);
+            match keep(run, right, keys).await? {
+                Side::Kept(kept) => self.right = Some(kept),
+                Side::TooLarge(right) => {
+                    let waiting = std::mem::take(&mut self.waiting);
+                    let left = (waiting.into(), &mut self.left);
+                    let spilled = SpilledJoin::new(run, left, right, (keys, join)).await?;
+                    self.spilled = Some(Box::new(spilled));
+                    return Ok(Some(Vec::new()));
+                }
+            }
         }
         let kept = self.right.as_ref().ok_or_else(|| SqlError::internal("a join without rows"))?;
         let (mut joined, mut bytes) = (Vec::new(), 0);
@@ -121,10 +140,29 @@ async fn meet(
     Ok(meeting.next == count)
 }
 
-async fn keep(run: &mut Run<'_>, right: &Operator, keys: &[HashKey]) -> Result<Kept, SqlError> {
-    let (rows, mut held) = drain(run, right).await?;
+/// The right side.
+enum Side {
+    Kept(Kept),
+    /// It does not fit memory.
+    TooLarge(Buffered),
+}
+
+async fn keep(run: &mut Run<'_>, right: &Operator, keys: &[HashKey]) -> Result<Side, SqlError> {
+    let buffer = RowBuffer::new(run, "the rows of an operator");
+    let (rows, mut held) = match buffer.drain(run, open(right)).await? {
+        Buffered::Kept(kept) => kept,
+        file => return Ok(Side::TooLarge(file)),
+    };
     if keys.is_empty() {
-        return Ok(Kept { rows, by_key: None, _held: held });
+        return Ok(Side::Kept(Kept { rows, by_key: None, _held: held }));
+    }
+    if run.may_spill() {
+        let of_keys = rows.len() * KEY_BYTES;
+        if !held.fits(of_keys)? {
+            return Ok(Side::TooLarge(Buffered::Kept((rows, held))));
+        }
+        held.give_back(of_keys);
+        held.be_lenient(true);
     }
     let mut by_key: BTreeMap<Vec<u8>, Vec<usize>> = BTreeMap::new();
     for (at, row) in rows.iter().enumerate() {
@@ -134,7 +172,7 @@ async fn keep(run: &mut Run<'_>, right: &Operator, keys: &[HashKey]) -> Result<K
         }
         run.worked(1).await?;
     }
-    Ok(Kept { rows, by_key: Some(by_key), _held: held })
+    Ok(Side::Kept(Kept { rows, by_key: Some(by_key), _held: held }))
 }
 
 /// The key of a row; none when a NULL in it keeps it from matching anything.
@@ -169,8 +207,8 @@ pub(crate) async fn key_of(
 }
 
 /// A left row with the right side's part filled in.
-fn merged(left: &Row, right: &Row, join: &JoinSpec) -> Row {
-    let mut row = left.clone();
+fn merged(left: &[Datum], right: &Row, join: &JoinSpec) -> Row {
+    let mut row = left.to_vec();
     for (from, to) in &join.right_places {
         row[*from..*to].clone_from_slice(&right[*from..*to]);
     }

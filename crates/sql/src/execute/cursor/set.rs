@@ -1,69 +1,115 @@
 //! UNION, EXCEPT, INTERSECT.
 
+mod spilled;
+
 use std::collections::BTreeMap;
 
 use sql_expression::{SqlError, group_key};
 use sqltype::SqlType;
 
-use super::{Kept, drain};
+use super::{Kept, Work, open};
 use crate::execute::run::{KEY_BYTES, Row, Run, Seen, memory_of};
+use crate::execute::spilled::Spilled;
+use crate::execute::spilled::buffer::{Buffered, RowBuffer};
 use crate::memory::Held;
 use crate::plan::operator::{Operator, SetKind};
+
+pub(crate) use spilled::SpilledSet;
 
 /// How often rows come, by their values.
 type Counts = BTreeMap<Vec<u8>, usize>;
 
 /// The rows of some operators put together.
-pub(super) async fn combined(
+pub(super) async fn combined<'p>(
     run: &mut Run<'_>,
-    first: &Operator,
-    rest: &[(SetKind, Operator)],
-    types: &[SqlType],
-) -> Result<Kept, SqlError> {
-    let (mut rows, mut held) = drain(run, first).await?;
-    for (kind, operator) in rest {
-        let (mut other, mut of_other) = drain(run, operator).await?;
-        rows = match kind {
-            SetKind::UnionAll => {
-                rows.append(&mut other);
-                rows
-            }
-            SetKind::Union => {
-                rows.append(&mut other);
-                once(run, rows, types, &mut of_other).await?
-            }
-            SetKind::Except | SetKind::ExceptAll => {
-                let all = *kind == SetKind::ExceptAll;
-                let mut counts = counted(run, &other, types, &mut of_other).await?;
-                let kept = |key: Vec<u8>| match counts.get_mut(&key) {
-                    Some(count) if all && *count > 0 => {
-                        *count -= 1;
-                        Ok(false)
-                    }
-                    Some(_) => Ok(all),
-                    None => Ok(true),
-                };
-                let kept = filtered(run, rows, types, kept).await?;
-                if all { kept } else { once(run, kept, types, &mut of_other).await? }
-            }
-            SetKind::Intersect | SetKind::IntersectAll => {
-                let all = *kind == SetKind::IntersectAll;
-                let mut counts = counted(run, &other, types, &mut of_other).await?;
-                let kept = |key: Vec<u8>| match counts.get_mut(&key) {
-                    Some(count) if *count > 0 => {
-                        *count -= usize::from(all);
-                        Ok(true)
-                    }
-                    _ => Ok(false),
-                };
-                let kept = filtered(run, rows, types, kept).await?;
-                if all { kept } else { once(run, kept, types, &mut of_other).await? }
+    first: &'p Operator,
+    rest: &'p [(SetKind, Operator)],
+    types: &'p [SqlType],
+) -> Result<Work<'p>, SqlError> {
+    let mut all = buffered(run, first).await?;
+    for (at, (kind, operator)) in rest.iter().enumerate() {
+        let other = buffered(run, operator).await?;
+        let (mut rows, mut others) = match (all, other) {
+            (Buffered::Kept(rows), Buffered::Kept(others)) => (rows, others),
+            (all, other) => {
+                let spilled = SpilledSet::new(run, (all, other), &rest[at..], types).await?;
+                return Ok(Spilled::Set(Box::new(spilled)).into());
             }
         };
-        drop(of_other);
+        if run.may_spill() {
+            // The keys of either, which are about as long as the rows.
+            let count = rows.0.len() + others.0.len();
+            let of_keys = KEY_BYTES * count + rows.1.bytes() + others.1.bytes();
+            if !others.1.fits(of_keys)? {
+                let both = (Buffered::Kept(rows), Buffered::Kept(others));
+                let spilled = SpilledSet::new(run, both, &rest[at..], types).await?;
+                return Ok(Spilled::Set(Box::new(spilled)).into());
+            }
+            others.1.give_back(of_keys);
+            others.1.be_lenient(true);
+            rows.1.be_lenient(true);
+        }
+        let (of_rows, mut held) = rows;
+        let rows = step(run, *kind, of_rows, others, types).await?;
         held.set(memory_of(&rows))?;
+        held.be_lenient(false);
+        all = Buffered::Kept((rows, held));
     }
-    Ok((rows, held))
+    match all {
+        Buffered::Kept((rows, held)) => Ok(Work::Rows(rows.into(), held)),
+        Buffered::File(rows) => Ok(Spilled::Rows(rows.read()).into()),
+    }
+}
+
+async fn buffered(run: &mut Run<'_>, operator: &Operator) -> Result<Buffered, SqlError> {
+    RowBuffer::new(run, "the rows of an operator").drain(run, open(operator)).await
+}
+
+/// The rows of one operation, in memory.
+pub(super) async fn step(
+    run: &mut Run<'_>,
+    kind: SetKind,
+    mut rows: Vec<Row>,
+    (mut other, mut of_other): Kept,
+    types: &[SqlType],
+) -> Result<Vec<Row>, SqlError> {
+    Ok(match kind {
+        SetKind::UnionAll => {
+            rows.append(&mut other);
+            rows
+        }
+        SetKind::Union => {
+            rows.append(&mut other);
+            once(run, rows, types, &mut of_other).await?
+        }
+        SetKind::Except | SetKind::ExceptAll => {
+            let all = kind == SetKind::ExceptAll;
+            let mut counts = counted(run, &other, types, &mut of_other).await?;
+            let kept = |key: Vec<u8>| match counts.get_mut(&key) {
+                Some(count) if all && *count > 0 => {
+                    *count -= 1;
+                    Ok(false)
+                }
+                Some(_) => Ok(all),
+                None => Ok(true),
+            };
+            let kept = filtered(run, rows, types, kept).await?;
+            if all { kept } else { once(run, kept, types, &mut of_other).await? }
+        }
+        SetKind::Intersect | SetKind::IntersectAll => {
+            let all = kind == SetKind::IntersectAll;
+            let mut counts = counted(run, &other, types, &mut of_other).await?;
+            let kept = |key: Vec<u8>| match counts.get_mut(&key) {
+                Some(count) if *count > 0 => {
+                    *count -= usize::from(all);
+                    Ok(true)
+                }
+                _ => Ok(false),
+            };
+            let kept = filtered(run, rows, types, kept).await?;
+            if all { kept } else { once(run, kept, types, &mut of_other).await? }
+        }
+    })
 }
 
 /// How often the rows come; the keys are held beside the rows.

@@ -10,10 +10,15 @@ use std::cmp::Ordering;
 use sql_expression::{SqlError, compare_values, group_key, sort_prefix};
 use sqltype::{Datum, SqlType, TypeKind};
 
-use crate::execute::cursor::{Cursor, Kept, columns_once, open};
-use crate::execute::run::{Row, Run, Seen, memory_of, memory_of_row};
+use crate::execute::cursor::{Cursor, Kept, Work, columns_once, open};
+use crate::execute::run::{KEY_BYTES, Row, Run, Seen, memory_of, memory_of_row};
+use crate::execute::spilled::Spilled;
+use crate::execute::spilled::buffer::write;
+use crate::execute::spilled::merge::{Layout, Merge, RunOrder};
 use crate::memory::Held;
 use crate::plan::operator::{Operator, SortBy};
+use crate::spill::SpillFile;
+use crate::spill::rows::{RowRun, RowWriter};
 
 /// Rows up to which doubles are found by sorting; keys of more are remembered, as many of them may
 /// be the same.
@@ -34,24 +39,149 @@ type Keyed = (Vec<Datum>, Row);
 /// A row with numbers in the order of its first two keys.
 type Prefixed = ((u64, u64), Row);
 
+/// Rows in order.
+pub(crate) enum Sorted<'p> {
+    /// In memory.
+    Kept(Kept),
+    /// In sorted runs.
+    Runs(Box<Merge<'p>>),
+}
+
 /// The rows of a cursor in order, the first `most` of them.
-pub(crate) async fn sorted_rows(
+pub(crate) async fn sorted_rows<'p>(
     run: &mut Run<'_>,
     mut cursor: Cursor<'_>,
-    keys: &[SortBy],
+    keys: &'p [SortBy],
     most: Option<usize>,
-) -> Result<Kept, SqlError> {
-    let wanted = most.unwrap_or(usize::MAX);
-    let (mut kept, mut held) = (Vec::new(), run.hold(SORTED));
-    while let Some(mut rows) = cursor.next(run).await? {
-        held.add(memory_of(&rows))?;
-        kept.append(&mut rows);
-        if kept.len() > wanted.saturating_mul(2).saturating_add(EXTRA_ROWS) {
-            (kept, held) = sorted(run, (kept, held), keys, most).await?;
-        }
+) -> Result<Sorted<'p>, SqlError> {
+    let mut sorter = Sorter::new(run, keys, most);
+    while let Some(rows) = cursor.next(run).await? {
+        sorter.add(run, rows).await?;
     }
     drop(cursor);
-    sorted(run, (kept, held), keys, most).await
+    sorter.finish(run).await
+}
+
+/// Collects rows that are to be sorted. What does not fit memory goes to files as sorted runs.
+pub(crate) struct Sorter<'p> {
+    keys: &'p [SortBy],
+    most: Option<usize>,
+    /// The first `most` rows are wanted, so that others may be dropped before all are there.
+    drops: bool,
+    /// Of equal rows only the first is wanted.
+    once: bool,
+    rows: Vec<Row>,
+    held: Held,
+    file: Option<SpillFile>,
+    runs: Vec<RowRun>,
+}
+
+impl<'p> Sorter<'p> {
+    pub(crate) fn new(run: &Run<'_>, keys: &'p [SortBy], most: Option<usize>) -> Self {
+        let (rows, held) = (Vec::new(), run.hold(SORTED));
+        let (file, runs) = (None, Vec::new());
+        Self { keys, most, drops: most.is_some(), once: false, rows, held, file, runs }
+    }
+
+    /// Adds rows.
+    pub(crate) async fn add(
+        &mut self,
+        run: &mut Run<'_>,
+        mut rows: Vec<Row>,
+    ) -> Result<(), SqlError> {
+        let bytes = memory_of(&rows);
+        if !self.held.fits(bytes)? {
+            self.write_run(run).await?;
+            self.held.force(bytes);
+        }
+        self.rows.append(&mut rows);
+        let wanted = self.most.filter(|_| self.drops).unwrap_or(usize::MAX);
+        if self.rows.len() > wanted.saturating_mul(2).saturating_add(EXTRA_ROWS) {
+            let held = self.held.another();
+            let mut all = (std::mem::take(&mut self.rows), std::mem::replace(&mut self.held, held));
+            all.1.be_lenient(run.may_spill());
+            (self.rows, self.held) = sorted(run, all, self.keys, self.most).await?;
+            self.held.be_lenient(false);
+        }
+        Ok(())
+    }
+
+    /// The rows in their order.
+    pub(crate) async fn finish(mut self, run: &mut Run<'_>) -> Result<Sorted<'p>, SqlError> {
+        if self.runs.is_empty() && !self.once && self.has_room()? {
+            return sorted(run, (self.rows, self.held), self.keys, self.most)
+                .await
+                .map(Sorted::Kept);
+        }
+        self.write_run(run).await?;
+        let (order, most) = (self.order(), self.most.unwrap_or(usize::MAX));
+        let merge = Merge::new(run, self.runs, order, (most, SORTED)).await?;
+        Ok(Sorted::Runs(Box::new(merge)))
+    }
+
+    /// Whether all rows can be sorted in memory, as far as that can be told.
+    fn has_room(&mut self) -> Result<bool, SqlError> {
+        let before = self.held.bytes();
+        // What a sort holds beside the rows: their keys, and these twice while runs are merged.
+        let of_row = match columns_once(self.keys.iter().map(|key| &key.formula)) {
+            Some(_) => 3 * size_of::<Prefixed>(),
+            None => 3 * size_of::<Keyed>() + self.keys.len() * size_of::<Datum>(),
+        };
+        let fits = self.held.fits(self.rows.len() * of_row)?;
+        self.held.set(before)?;
+        // Keys that are texts are not known before they are computed.
+        self.held.be_lenient(fits && self.held.account().temp().may_spill());
+        Ok(fits)
+    }
+
+    fn order(&self) -> RunOrder<'p> {
+        let layout = match columns_once(self.keys.iter().map(|key| &key.formula)) {
+            Some(places) => Layout::Columns(places),
+            None => Layout::Before(self.keys.len()),
+        };
+        RunOrder { keys: self.keys, layout, once: self.once }
+    }
+
+    /// Writes the rows that are there as a run.
+    async fn write_run(&mut self, run: &mut Run<'_>) -> Result<(), SqlError> {
+        if self.rows.is_empty() {
+            return Ok(());
+        }
+        let file = match &self.file {
+            Some(file) => file,
+            None => self.file.insert(SpillFile::create(self.held.account(), SORTED)?),
+        };
+        let mut writer = RowWriter::new(file.clone());
+        let (rows, keys) = (std::mem::take(&mut self.rows), self.keys);
+        let most = self.most.filter(|_| self.drops).unwrap_or(usize::MAX);
+        self.held.be_lenient(true);
+        match columns_once(keys.iter().map(|key| &key.formula)) {
+            Some(places) => {
+                let rows = by_columns(run, rows, (&places, keys), &mut self.held).await?;
+                write(run, &mut writer, rows.into_iter().take(most).collect()).await?;
+            }
+            None => {
+                let keyed = by_values(run, rows, keys, &mut self.held).await?;
+                for (values, row) in keyed.into_iter().take(most) {
+                    writer.push_two(&values, &row)?;
+                    run.worked(1).await?;
+                }
+            }
+        }
+        self.held.be_lenient(false);
+        self.held.set(0)?;
+        self.runs.push(writer.finish()?);
+        Ok(())
+    }
+}
+
+impl<'p> From<Sorted<'p>> for Work<'p> {
+    fn from(sorted: Sorted<'p>) -> Self {
+        match sorted {
+            Sorted::Kept((rows, held)) => Work::Rows(rows.into(), held),
+            Sorted::Runs(merge) => Spilled::Merge(merge).into(),
+        }
+    }
 }
 
 /// Rows in order, equal ones in the order they came; the first `most` of them.
@@ -65,7 +195,10 @@ pub(crate) async fn sorted(
     let most = most.unwrap_or(usize::MAX);
     let mut rows = match columns_once(keys.iter().map(|key| &key.formula)) {
         Some(places) => by_columns(run, rows, (&places, keys), &mut held).await?,
-        None => by_values(run, rows, keys, &mut held).await?,
+        None => {
+            let keyed = by_values(run, rows, keys, &mut held).await?;
+            keyed.into_iter().map(|(_, row)| row).collect()
+        }
     };
     rows.truncate(most);
     match rows.len() < count {
@@ -75,13 +208,13 @@ pub(crate) async fn sorted(
     Ok((rows, held))
 }
 
-/// Rows in the order of what is computed of them.
+/// Rows in the order of what is computed of them, with that.
 async fn by_values(
     run: &mut Run<'_>,
     rows: Vec<Row>,
     keys: &[SortBy],
     held: &mut Held,
-) -> Result<Vec<Row>, SqlError> {
+) -> Result<Vec<Keyed>, SqlError> {
     let mut keyed: Vec<Keyed> = Vec::with_capacity(rows.len());
     for row in rows {
         let mut values = Vec::with_capacity(keys.len());
@@ -93,8 +226,7 @@ async fn by_values(
         run.worked_a_row().await?;
     }
     let compare = |a: &Keyed, b: &Keyed| compare_keys(a.0.iter().zip(&b.0), keys);
-    let keyed = merged(run, keyed, &compare, held).await?;
-    Ok(keyed.into_iter().map(|(_, row)| row).collect())
+    merged(run, keyed, &compare, held).await
 }
 
 /// Rows in the order of some of their columns.
@@ -151,7 +283,7 @@ fn prefixes(
 }
 
 /// The order of two rows by the values of their keys.
-fn compare_keys<'v>(
+pub(crate) fn compare_keys<'v>(
     values: impl Iterator<Item = (&'v Datum, &'v Datum)>,
     keys: &[SortBy],
 ) -> Ordering {
@@ -251,34 +383,38 @@ pub(crate) fn distinct<'p>(
 }
 
 /// The rows of an operator in the order of all of their columns, each once; the first `most`.
-pub(crate) async fn sorted_once(
+pub(crate) async fn sorted_once<'p>(
     run: &mut Run<'_>,
     input: &Operator,
-    types: &[SqlType],
-    keys: &[SortBy],
+    types: &'p [SqlType],
+    keys: &'p [SortBy],
     most: Option<usize>,
-) -> Result<Kept, SqlError> {
+) -> Result<Sorted<'p>, SqlError> {
     let mut cursor = open(input);
-    let mut once = Once::new(run, types);
+    let mut once = Once::new(run, types, keys);
     while let Some(rows) = cursor.next(run).await? {
         once.add(run, rows).await?;
     }
-    once.finish(run, keys, most).await
+    once.finish(run, most).await
 }
 
 /// Collects rows that are to be sorted by all of their columns, and given once.
 pub(crate) struct Once<'p> {
     types: &'p [SqlType],
+    keys: &'p [SortBy],
     rows: Vec<Row>,
     /// What the rows take, and their keys.
     held: Held,
     /// The keys of all rows, once there are many.
     seen: Option<Seen>,
+    /// Takes all rows, once there are too many: the same ones are neighbours then.
+    sorter: Option<Sorter<'p>>,
 }
 
 impl<'p> Once<'p> {
-    pub(crate) fn new(run: &Run<'_>, types: &'p [SqlType]) -> Self {
-        Self { types, rows: Vec::new(), held: run.hold(SORTED), seen: None }
+    pub(crate) fn new(run: &Run<'_>, types: &'p [SqlType], keys: &'p [SortBy]) -> Self {
+        let (rows, held) = (Vec::new(), run.hold(SORTED));
+        Self { types, keys, rows, held, seen: None, sorter: None }
     }
 
     /// Takes rows.
@@ -287,10 +423,15 @@ impl<'p> Once<'p> {
         run: &mut Run<'_>,
         mut rows: Vec<Row>,
     ) -> Result<(), SqlError> {
+        if let Some(sorter) = &mut self.sorter {
+            return sorter.add(run, rows).await;
+        }
         if self.seen.is_some() {
             return self.add_new(run, rows).await;
         }
-        self.held.add(memory_of(&rows))?;
+        if !self.held.fits(memory_of(&rows))? {
+            return self.spill(run, rows).await;
+        }
         self.rows.append(&mut rows);
         if self.rows.len() > SORTED_WITH_DOUBLES {
             let rows = std::mem::take(&mut self.rows);
@@ -302,10 +443,16 @@ impl<'p> Once<'p> {
 
     /// Takes the rows that have not been seen.
     async fn add_new(&mut self, run: &mut Run<'_>, rows: Vec<Row>) -> Result<(), SqlError> {
-        let seen = self.seen.get_or_insert_default();
-        for row in rows {
-            if seen.is_new(group_key(&row, self.types), &mut self.held)? {
-                self.held.add(memory_of_row(&row))?;
+        let mut rows = rows.into_iter();
+        while let Some(row) = rows.next() {
+            let key = group_key(&row, self.types);
+            let seen = self.seen.get_or_insert_default();
+            let of_key = KEY_BYTES + key.len();
+            if seen.insert(key) {
+                if !self.held.fits(of_key + memory_of_row(&row))? {
+                    let rest = std::iter::once(row).chain(rows).collect();
+                    return self.spill(run, rest).await;
+                }
                 self.rows.push(row);
             }
             run.worked(1).await?;
@@ -313,14 +460,32 @@ impl<'p> Once<'p> {
         Ok(())
     }
 
+    /// Has all rows sorted in files, those that are there and all that come.
+    async fn spill(&mut self, run: &mut Run<'_>, rows: Vec<Row>) -> Result<(), SqlError> {
+        let mut sorter = Sorter::new(run, self.keys, None);
+        sorter.once = true;
+        self.seen = None;
+        let known = std::mem::take(&mut self.rows);
+        self.held.set(0)?;
+        sorter.add(run, known).await?;
+        sorter.add(run, rows).await?;
+        self.sorter = Some(sorter);
+        Ok(())
+    }
+
     /// The rows in the order of keys, which are all of their columns; the first `most`.
     pub(crate) async fn finish(
         self,
         run: &mut Run<'_>,
-        keys: &[SortBy],
         most: Option<usize>,
-    ) -> Result<Kept, SqlError> {
-        let Self { rows, held, seen, .. } = self;
+    ) -> Result<Sorted<'p>, SqlError> {
+        let Self { rows, mut held, seen, keys, sorter, .. } = self;
+        if let Some(mut sorter) = sorter {
+            (sorter.most, sorter.drops) = (most, false);
+            return sorter.finish(run).await;
+        }
+        // At most as much again as the rows and their keys.
+        held.be_lenient(held.account().temp().may_spill());
         let (mut rows, mut held) = sorted(run, (rows, held), keys, None).await?;
         if seen.is_none() {
             let places = columns_once(keys.iter().map(|key| &key.formula)).unwrap_or_default();
@@ -331,6 +496,6 @@ impl<'p> Once<'p> {
         drop(seen);
         rows.truncate(most.unwrap_or(usize::MAX));
         held.set(memory_of(&rows))?;
-        Ok((rows, held))
+        Ok(Sorted::Kept((rows, held)))
     }
 }

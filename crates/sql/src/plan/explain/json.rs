@@ -383,5 +383,8 @@ fn actual(step: &Step<'_>) -> Fields {
     {
         fields.push(("key_sets_told", Json::number(facts.key_sets)));
     }
+    if done.spilled > 0 {
+        fields.push(("temporary_file_bytes", Json::number(done.spilled)));
+    }
     fields
 }

@@ -300,6 +300,9 @@ fn actual(of: &Step<'_>) -> String {
     {
         text.push_str(&format!(" (told {} sets of keys)", facts.key_sets));
     }
+    if done.spilled > 0 {
+        text.push_str(&format!(" (temporary files: {} bytes)", done.spilled));
+    }
     text
 }
 
