@@ -4,9 +4,12 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use runtime::{ApplicationFactory, Fiber};
-use sql::{Admission, Directory, Sequences, ServerAddress, SqlNode, SqlOptions, Stack};
+use sql::{
+    Admission, BackupPolicy, Directory, Sequences, ServerAddress, SqlNode, SqlOptions, Stack,
+};
 
-use crate::{backup, machine};
+use crate::backup::{self, ObjectStore};
+use crate::machine;
 
 /// Less than this is no budget.
 pub(crate) const QUERY_MEMORY_MIN: u64 = 16 << 20;
@@ -14,17 +17,20 @@ pub(crate) const QUERY_MEMORY_MIN: u64 = 16 << 20;
 /// Makes the SQL node's actors. All of a process share a registry, the ranges of AUTO_INCREMENT and
 /// what logins take; `variables` are first values of global variables.
 /// `durable` is the level that sessions begin with, `query_memory` what statements may keep, unless
-/// it follows the machine.
+/// it follows the machine, `backups` what the
+/// configuration says of backups, `store` where the object store for them is.
 pub(crate) fn sql_node(
     address: ServerAddress,
     admission: Admission,
     variables: &[(&str, String)],
     durable: bool,
     query_memory: Option<u64>,
+    (backups, store): (BackupPolicy, ObjectStore),
 ) -> ApplicationFactory {
     let (registry, sequences) = (Directory::default(), Mutex::new(Sequences::default()));
     let automatic = || (machine::memory() / 4).max(QUERY_MEMORY_MIN);
-    registry.backups().serve_by(Arc::new(backup::Host));
+    registry.backups().serve_by(Arc::new(backup::Host { store }));
+    registry.backups().configure(backups);
     registry.memory().configure(query_memory.unwrap_or_else(automatic));
     let host_offset = machine::utc_offset();
     set_variables(&registry, &admission);

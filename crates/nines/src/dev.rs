@@ -100,7 +100,8 @@ pub(crate) fn run(options: DevOptions) -> Result<(), String> {
     let variables = &options.place.variables;
     let Place { directory, listeners, tls, .. } = place;
     let (durable, memory) = (options.durable, options.query_memory);
-    let application = application::sql_node(address, admission, variables, durable, memory);
+    let application =
+        application::sql_node(address, admission, variables, durable, memory, Default::default());
     let endpoint = Endpoint::new(nodes(shape));
     let serves_http = options.http_port.map(|port| endpoint.serve_loopback(port)).transpose()?;
     let config = config(&options, shape, threads, on_disk);
