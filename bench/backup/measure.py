@@ -5,12 +5,13 @@
     python3 bench/backup/measure.py                       # 1,000,000 rows, two data nodes with two replicas on disk
     python3 bench/backup/measure.py --rows 100000 --replicas 1 --seconds 10
 
-A management node, data nodes and an SQL node as processes. Sysbench runs alone, then beside backups, one after the other. Then one
+A management node, data nodes and an SQL node as processes. Sysbench runs alone and beside backups, one after the other, in turns. Then one
 backup and one restore of all rows, nobody else asking for anything: processor time of every process, rows for each second of it.
 """
 
 import argparse
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -65,6 +66,8 @@ def main():
     parser.add_argument("--tables", type=int, default=4)
     parser.add_argument("--threads", type=int, default=8)
     parser.add_argument("--seconds", type=int, default=30)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rate", default="", help="max_rate of the backups beside: 20M")
     parser.add_argument("--replicas", type=int, default=2, choices=[1, 2])
     parser.add_argument("--memory", default="2G", help="DataMemory of each data node")
     options = parser.parse_args()
@@ -77,24 +80,35 @@ def main():
             cluster.stop()
 
 
+def beside(cluster, options, place):
+    """Alone and beside backups in turns, so that what else the machine does meets both."""
+    alone, loaded, number, errors = [], [], 0, 0
+    how = f" WITH max_rate = '{options.rate}'" if options.rate else ""
+    for _ in range(options.rounds):
+        alone.append(sysbench(cluster, options, options.seconds))
+        figures = []
+        load = threading.Thread(target=lambda: figures.append(sysbench(cluster, options, options.seconds)))
+        load.start()
+        while load.is_alive():
+            cluster.run(f"BACKUP DATABASE sbtest INTO '{place}/beside-{number}'{how}")
+            shutil.rmtree(place / f"beside-{number}")
+            number += 1
+        load.join()
+        loaded += figures
+    mean = lambda figures, at: sum(figure[at] for figure in figures) / len(figures)
+    errors = sum(figure[2] for figure in loaded)
+    print(f"alone {mean(alone, 0):.0f} transactions/s, p99 {mean(alone, 1):.1f} ms; beside {number} backups{how} {mean(loaded, 0):.0f} "
+          f"({mean(loaded, 0) / mean(alone, 0):.0%}), p99 {mean(loaded, 1):.1f} ms ({mean(loaded, 1) / mean(alone, 1):.1f} times), "
+          f"{errors:.0f} statements repeated", flush=True)
+
+
 def work(cluster, options, place):
     cluster.run("CREATE DATABASE sbtest")
     prepare = ["sysbench", "oltp_read_write", f"--mysql-socket={cluster.socket}", "--mysql-user=root", "--mysql-db=sbtest",
                f"--tables={options.tables}", f"--table-size={options.rows // options.tables}", "prepare"]
     subprocess.run(prepare, check=True, capture_output=True)
     if options.seconds:
-        alone, alone_p99, _ = sysbench(cluster, options, options.seconds)
-        number = 0
-        figures, until = [], time.monotonic() + options.seconds
-        beside = threading.Thread(target=lambda: figures.append(sysbench(cluster, options, options.seconds)))
-        beside.start()
-        while time.monotonic() < until:
-            cluster.run(f"BACKUP DATABASE sbtest INTO '{place}/beside-{number}'")
-            number += 1
-        beside.join()
-        (rate, p99, errors) = figures[0]
-        print(f"alone {alone:.0f} transactions/s, p99 {alone_p99:.1f} ms; beside {number} backups {rate:.0f} ({rate / alone:.0%}), "
-              f"p99 {p99:.1f} ms ({p99 / alone_p99:.1f} times), {errors:.0f} statements repeated", flush=True)
+        beside(cluster, options, place)
     measured(cluster, "backup", options.rows, f"BACKUP DATABASE sbtest INTO '{place}/alone'")
     cluster.run("DROP DATABASE sbtest")
     time.sleep(2)

@@ -1,6 +1,6 @@
 """An object store that checks signatures, with faults on demand.
 
-Prints a line of JSON: the port, and the keys of a user who may use the bucket `backups`. It ends when its input does.
+With two arguments, files with a certificate and its key, it speaks TLS. Prints a line of JSON: the port, and the keys of a user who may use the bucket `backups`. It ends when its input does.
 GET /fault?MODE&N makes every Nth request go wrong: `busy` answers 503, `error` 500, `break` closes the connection in the middle of the
 answer, `cut` keeps the last byte of what is uploaded to itself; `none` makes none.
 """
@@ -65,11 +65,14 @@ class Handler(WSGIRequestHandler):
 
 
 application = Faulty(DomainDispatcherApplication(create_backend_app))
-server = make_server("127.0.0.1", 0, application, threaded=True, request_handler=Handler)
+tls = tuple(sys.argv[1:]) or None
+server = make_server("127.0.0.1", 0, application, threaded=True, request_handler=Handler, ssl_context=tls)
 threading.Thread(target=server.serve_forever, daemon=True).start()
 settings.INITIAL_NO_AUTH_ACTION_COUNT = 1_000_000
 made = {"region_name": "us-east-1", "aws_access_key_id": "x", "aws_secret_access_key": "x"}
-address = f"http://127.0.0.1:{server.port}"
+address = f"http{'s' if tls else ''}://127.0.0.1:{server.port}"
+if tls:
+    made["verify"] = tls[0]
 boto3.client("s3", endpoint_url=address, **made).create_bucket(Bucket="backups")
 iam = boto3.client("iam", endpoint_url=address, **made)
 iam.create_user(UserName="nines")

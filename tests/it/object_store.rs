@@ -19,9 +19,15 @@ struct Store {
 
 impl Store {
     fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// By TLS, with files of a certificate and its key.
+    fn start_with(tls: &[&Path]) -> Self {
         let script = workspace().join("tests/connectors/object_store.py");
         let mut process = Command::new(tools().join("object-store/bin/python"))
             .arg(script)
+            .args(tls)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -216,5 +222,41 @@ fn keys_that_everybody_may_read_are_refused() {
     let (open, closed) = (list(0o644), list(0o600));
     assert!(String::from_utf8_lossy(&open.stderr).contains("chmod"));
     assert!(closed.status.success(), "{}", String::from_utf8_lossy(&closed.stderr));
+    let _ = std::fs::remove_dir_all(&directory);
+}
+
+#[test]
+fn an_object_store_is_known_by_its_certificate() {
+    let directory = temporary_directory();
+    std::fs::create_dir_all(&directory).unwrap();
+    let (certificate, key) = (directory.join("certificate"), directory.join("key"));
+    let mut openssl = Command::new("openssl");
+    openssl.args([
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:P-256",
+        "-nodes",
+    ]);
+    openssl.args(["-subj", "/CN=store", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2"]);
+    openssl.args(["-addext", "basicConstraints=critical,CA:false"]);
+    openssl.arg("-out").arg(&certificate).arg("-keyout").arg(&key);
+    assert!(run(openssl).status.success());
+    let store = Store::start_with(&[&certificate, &key]);
+    let prune = |authorities: Option<&Path>| {
+        let mut command = Command::new(binary());
+        command.args(["backup", "prune", "s3://backups", "--keep=1"]);
+        command.env("AWS_ENDPOINT_URL_S3", format!("https://127.0.0.1:{}", store.port));
+        command.env("AWS_ACCESS_KEY_ID", &store.access);
+        command.env("AWS_SECRET_ACCESS_KEY", &store.secret);
+        command.envs(authorities.map(|file| ("SSL_CERT_FILE", file)));
+        let output = run(command);
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    assert_eq!(prune(Some(&certificate)), (true, String::new()));
+    let (is_done, why) = prune(None);
+    assert!(!is_done && why.contains("ertificate"), "{why}");
     let _ = std::fs::remove_dir_all(&directory);
 }

@@ -149,7 +149,7 @@ impl Client {
                     let may_pass = matches!(answer.status, 408 | 429 | 500 | 502 | 503 | 504);
                     (self.refused(asked, &answer), !may_pass)
                 }
-                Err(why) => (why, false),
+                Err(failed) => failed,
             };
             if is_final || began.elapsed() + pause > ALL_TRIES {
                 return Err(format!("s3://{}: {why}", asked.bucket));
@@ -160,7 +160,8 @@ impl Client {
         }
     }
 
-    fn once(&self, asked: Asked<'_>) -> Result<Answer, String> {
+    /// Asks once. An error says why, and whether it would be the same again.
+    fn once(&self, asked: Asked<'_>) -> Result<Answer, (String, bool)> {
         let (host, mut path) = match self.by_path {
             true => (self.host.clone(), format!("{}/{}", self.path, asked.bucket)),
             false => (format!("{}.{}", asked.bucket, self.host), String::new()),
@@ -188,13 +189,17 @@ impl Client {
         for (name, value) in signed.headers(&self.keys, &self.region, now) {
             request = request.header(name, value);
         }
-        let wrong = |why: ureq::http::Error| why.to_string();
+        let wrong = |why: ureq::http::Error| (why.to_string(), true);
         let answer = match asked.method {
             "PUT" | "POST" => self.agent.run(request.body(asked.body).map_err(wrong)?),
             _ => self.agent.run(request.body(()).map_err(wrong)?),
         };
-        let answer = answer.map_err(|why| format!("{} does not answer: {why}", self.shown))?;
-        read(asked.method, answer).map_err(|why| format!("{} does not answer: {why}", self.shown))
+        let answer = answer.map_err(|why| match is_of_certificates(&why) {
+            true => (format!("{} is not who it is to be: {why}", self.shown), true),
+            false => (format!("{} does not answer: {why}", self.shown), false),
+        })?;
+        let cut = |why: String| (format!("{} does not answer: {why}", self.shown), false);
+        read(asked.method, answer).map_err(cut)
     }
 
     /// What a refusal means.
@@ -227,6 +232,16 @@ impl Client {
             ),
             _ => format!("the object store {} refuses {what} {said}", self.shown),
         }
+    }
+}
+
+/// Whether the other end has not shown who it is.
+fn is_of_certificates(why: &ureq::Error) -> bool {
+    match why {
+        ureq::Error::Rustls(_) | ureq::Error::Tls(_) => true,
+        // What the handshake says comes as an error of the connection.
+        ureq::Error::Io(why) => why.kind() == std::io::ErrorKind::InvalidData,
+        _ => false,
     }
 }
 
