@@ -252,7 +252,7 @@ fn what_is_damaged_is_refused_and_changes_nothing() {
 }
 
 fn checksum(session: &mut Session, table: &str) -> Option<String> {
-    session.query(&format!("CHECKSUM TABLE {table}")).unwrap()[0][1].clone()
+    session.query(&format!("CHECKSUM TABLE {table}")).expect("it is there")[0][1].clone()
 }
 
 #[test]
@@ -347,8 +347,8 @@ fn a_backup_survives_the_death_of_whoever_writes_it_again() {
     fs::write(&key, "0123456789abcdef0123456789abcdef").unwrap();
     let command = |arguments: &[String]| {
         let mut command = Command::new(binary());
-        command.arg("backup").args(arguments).stderr(std::process::Stdio::null());
-        command.stdout(std::process::Stdio::null());
+        command.arg("backup").args(arguments).stderr(Stdio::null());
+        command.stdout(Stdio::null());
         command
     };
     let (old, new) = (format!("--key-file={key}"), format!("--new-key-file={key}"));
@@ -550,7 +550,7 @@ fn backups_show_one_moment_while_nodes_die() {
 
 fn checksums(session: &mut Session, database: &str) -> Vec<Option<String>> {
     let tables = format!("{database}.account, {database}.filler");
-    let rows = session.query(&format!("CHECKSUM TABLE {tables}")).unwrap();
+    let rows = session.query(&format!("CHECKSUM TABLE {tables}")).expect("they are there");
     rows.into_iter().map(|row| row[1].clone()).collect()
 }
 

@@ -38,7 +38,7 @@ impl Store {
         // The values have no quotes in them.
         let value = |name: &str| {
             let rest = line.split_once(&format!("\"{name}\": ")).expect("it says all").1;
-            rest.split([',', '}']).next().unwrap().trim_matches('"').to_owned()
+            rest.split([',', '}']).next().unwrap_or_default().trim_matches('"').to_owned()
         };
         let port = value("port").parse().expect("a port");
         Self { process, port, access: value("access"), secret: value("secret") }
@@ -46,10 +46,10 @@ impl Store {
 
     /// Has every so many requests go wrong.
     fn fault(&self, mode: &str, every: u32) {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-        write!(stream, "GET /fault?{mode}&{every} HTTP/1.0\r\n\r\n").unwrap();
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).expect("it listens");
+        write!(stream, "GET /fault?{mode}&{every} HTTP/1.0\r\n\r\n").expect("it reads");
         let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
+        stream.read_to_string(&mut answer).expect("it answers");
         assert!(answer.contains("200 OK"), "{answer}");
     }
 
@@ -85,7 +85,7 @@ fn refused(session: &mut Session, statement: &str) -> String {
 }
 
 fn checksum(session: &mut Session, table: &str) -> Option<String> {
-    session.query(&format!("CHECKSUM TABLE {table}")).unwrap()[0][1].clone()
+    session.query(&format!("CHECKSUM TABLE {table}")).expect("it is there")[0][1].clone()
 }
 
 /// A table whose rows do not pack, of more than two parts of an object, and a small one.

@@ -97,11 +97,10 @@ pub(crate) fn run(options: DevOptions) -> Result<(), String> {
     let address = ServerAddress { encrypted: encrypts, ..place.server_address() };
     let connect = place.how_to_connect(&options.place.bind);
     let (admission, announcement) = place.admission(SQL_NODE, Arc::new(tell))?;
-    let variables = &options.place.variables;
     let Place { directory, listeners, tls, .. } = place;
-    let (durable, memory) = (options.durable, options.query_memory);
+    let (level, memory, given) = (options.durable, options.query_memory, &options.place.variables);
     let application =
-        application::sql_node(address, admission, variables, durable, memory, Default::default());
+        application::sql_node(address, admission, given, level, memory, Default::default());
     let endpoint = Endpoint::new(nodes(shape));
     let serves_http = options.http_port.map(|port| endpoint.serve_loopback(port)).transpose()?;
     let config = config(&options, shape, threads, on_disk);

@@ -36,27 +36,34 @@ struct Candidate {
     names: Vec<String>,
 }
 
-/// Removes what may go, and says what becomes of each backup in a place.
-///
-/// # Errors
-/// When the place cannot be read, or something cannot be removed.
-pub(super) fn run(at: &Place, retention: &Retention, out: &mut impl Write) -> Result<(), String> {
-    let mut sets: BTreeMap<String, Vec<Candidate>> = BTreeMap::new();
-    let mut leftovers = Vec::new();
+/// What is in a place.
+#[derive(Default)]
+struct Found {
+    /// Complete backups by set.
+    sets: BTreeMap<String, Vec<Candidate>>,
+    /// What is left of backups that are none, with its files.
+    leftovers: Vec<(Place, Vec<String>)>,
+}
+
+/// Whether a file has the name of one of a backup.
+fn is_own(name: &str) -> bool {
+    let of_manifest = |name: &str| name == MANIFEST || name == CHECK;
+    let is_begun = name.strip_suffix(".new").is_some_and(of_manifest);
+    is_rows(name) || of_manifest(name) || name == DEFINITIONS || is_begun
+}
+
+/// Looks what is in a place, and says what stays in any case.
+fn find(at: &Place, out: &mut impl Write) -> Result<Found, String> {
     let told = |why: std::io::Error| why.to_string();
+    let mut found = Found::default();
     for name in at.names()?.iter().filter(|name| name.ends_with('/')) {
         let place = at.below(name);
         let names = place.names()?;
-        let is_own = |name: &String| {
-            is_rows(name)
-                || [MANIFEST, CHECK, DEFINITIONS].contains(&name.as_str())
-                || name.strip_suffix(".new").is_some_and(|name| [MANIFEST, CHECK].contains(&name))
-        };
-        if is_aside(name) && names.iter().all(is_own) {
-            leftovers.push((place, names));
+        if is_aside(name) && names.iter().all(|name| is_own(name)) {
+            found.leftovers.push((place, names));
             continue;
         }
-        if !names.iter().any(is_own) {
+        if !names.iter().any(|name| is_own(name)) {
             continue;
         }
         if let Some(other) = names.iter().find(|name| !is_own(name)) {
@@ -64,23 +71,31 @@ pub(super) fn run(at: &Place, retention: &Retention, out: &mut impl Write) -> Re
             continue;
         }
         if !names.iter().any(|name| name == MANIFEST) {
-            leftovers.push((place, names));
+            found.leftovers.push((place, names));
             continue;
         }
+        let shown = place.shown();
         match reader::manifest(&place) {
             Ok((manifest, _)) if manifest.files.keys().all(|name| names.contains(name)) => {
                 let candidate = Candidate { place, began: manifest.began, names };
                 // Without a set it is one of its own.
                 let set = if manifest.set.is_empty() { manifest.id } else { manifest.set };
-                sets.entry(set).or_default().push(candidate);
+                found.sets.entry(set).or_default().push(candidate);
             }
-            Ok(_) => {
-                let shown = place.shown();
-                writeln!(out, "keeps   {shown}: files are missing").map_err(told)?;
-            }
-            Err(why) => writeln!(out, "keeps   {}: {why}", place.shown()).map_err(told)?,
+            Ok(_) => writeln!(out, "keeps   {shown}: files are missing").map_err(told)?,
+            Err(why) => writeln!(out, "keeps   {shown}: {why}").map_err(told)?,
         }
     }
+    Ok(found)
+}
+
+/// Removes what may go, and says what becomes of each backup in a place.
+///
+/// # Errors
+/// When the place cannot be read, or something cannot be removed.
+pub(super) fn run(at: &Place, retention: &Retention, out: &mut impl Write) -> Result<(), String> {
+    let told = |why: std::io::Error| why.to_string();
+    let Found { sets, leftovers } = find(at, out)?;
     let age = i64::try_from(retention.older_than.as_micros()).unwrap_or(i64::MAX);
     let before = now().saturating_sub(age);
     for (set, mut backups) in sets {

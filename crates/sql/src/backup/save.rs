@@ -178,13 +178,12 @@ async fn whole(
             contents.accounts.push((name.to_string(), text(kept)?));
         }
     }
-    let count = chosen.tables.len();
     let tables: Vec<Arc<Table>> = chosen.tables.iter().map(|(_, table)| table.clone()).collect();
     let sizes = Sizes::of(session, Some(&tables)).await;
     let sizes = tables.iter().map(|table| sizes.table(table).map(|size| size.rows));
     let work = sizes.sum::<Option<u64>>().map(|rows| (kernel.now(), rows));
     job.tell(|job| {
-        (job.tables, job.rows, job.bytes) = ((0, count), 0, 0);
+        (job.tables, job.rows, job.bytes) = ((0, tables.len()), 0, 0);
         job.work = work.filter(|_| !options.structure_only);
     })?;
     for (at, (name, table)) in chosen.tables.iter().enumerate() {
@@ -205,17 +204,7 @@ async fn whole(
                 mode: ReadMode::Snapshot(snapshot.epoch),
                 projection: Projection::All,
             };
-            let before = job_figures(job);
-            let mut attempt = 1;
-            saved.rows = loop {
-                job.tell(|job| (job.rows, job.bytes) = before.get())?;
-                done(&kernel, files, BackupRequest::Table(at)).await?;
-                match rows(&reader, &columns, &mut writing).await {
-                    Err(error) if super::is_temporary(&error) && attempt < ATTEMPTS => attempt += 1,
-                    result => break result?,
-                }
-                kernel.sleep(PAUSE).await?;
-            };
+            saved.rows = rows_of(at, &reader, &columns, &mut writing).await?;
             // Read after the rows: what they have was given out before.
             saved.next = session.shared.sequences.kept(&kernel, table.id).await?;
         }
@@ -228,6 +217,27 @@ async fn whole(
     match done(&kernel, files, finish).await? {
         BackupReply::Finished(size) => Ok((contents, size)),
         _ => Err(failed("the host gives no size of the backup")),
+    }
+}
+
+/// The rows of the table at a place, read again when a node has failed; how many there are.
+async fn rows_of(
+    at: usize,
+    reader: &Reader,
+    columns: &[usize],
+    writing: &mut Writing<'_>,
+) -> Result<u64, SqlError> {
+    let (files, job) = (writing.files, writing.job);
+    let before = job_figures(job);
+    let mut attempt = 1;
+    loop {
+        job.tell(|job| (job.rows, job.bytes) = before.get())?;
+        done(&reader.kernel, files, BackupRequest::Table(at)).await?;
+        match rows(reader, columns, writing).await {
+            Err(error) if super::is_temporary(&error) && attempt < ATTEMPTS => attempt += 1,
+            result => return result,
+        }
+        reader.kernel.sleep(PAUSE).await?;
     }
 }
 
