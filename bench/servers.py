@@ -150,10 +150,10 @@ class NinesDev(Server):
 class NinesProcesses(Server):
     """A management node, two data nodes and an SQL node, each a process."""
 
-    def __init__(self, name, directory, binary, memory="1G"):
+    def __init__(self, name, directory, binary, memory="1G", replicas=2):
         super().__init__(name, directory)
         self.binary, self.http = binary, free_port()
-        self.commands = cluster_commands(binary, self.directory, self.socket, memory, self.http, self.port)
+        self.commands = cluster_commands(binary, self.directory, self.socket, memory, self.http, self.port, replicas)
         self.connect_string = self.commands[1][self.commands[1].index("-c") + 1]
         for command in self.commands:
             self.launch(command)
@@ -174,11 +174,11 @@ class NinesProcesses(Server):
         return bool(groups) and all(group["copies"] == group["of"] for group in groups)
 
 
-def cluster_commands(binary, directory, path, memory, http, sql_port):
+def cluster_commands(binary, directory, path, memory, http, sql_port, replicas=2):
     """Writes the configuration of a cluster of separate processes; the commands that start them."""
     management, data = free_port(), [free_port(), free_port()]
     lines = [
-        "[ndbd default]", "NoOfReplicas=2", f"DataMemory={memory}", f"DataDir={directory}",
+        "[ndbd default]", f"NoOfReplicas={replicas}", f"DataMemory={memory}", f"DataDir={directory}",
         "[ndb_mgmd]", "NodeId=49", "HostName=127.0.0.1", f"PortNumber={management}", f"DataDir={directory}",
     ]
     for node, port in enumerate(data, 1):

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use tests::cluster::{Layout, Processes, SMALL, SQL};
+use tests::cluster::{Layout, MANAGEMENT, Processes, SMALL, SQL};
 use tests::{Server, Session, all, binary, number, run, temporary_directory};
 
 /// A directory of backups that goes with its test.
@@ -96,6 +97,12 @@ fn everything_comes_back_under_other_names() {
     make_shop(&mut session);
     all(&mut session, &["CREATE USER app IDENTIFIED BY 'x'", "GRANT SELECT ON shop.* TO app"]);
     let before = sums(&mut session, "shop");
+    let before_sums: BTreeMap<&str, Option<String>> = ["parent", "child", "plain"]
+        .map(|table| {
+            let rows = session.query(&format!("CHECKSUM TABLE shop.{table}")).unwrap();
+            (table, rows[0][1].clone())
+        })
+        .into();
     let (plain, sealed) = (place.at("plain"), place.at("sealed"));
     said(&mut session, &format!("BACKUP ALL INTO '{plain}' WITH accounts"));
     said(&mut session, &format!("BACKUP DATABASE shop INTO '{sealed}' WITH passphrase = 'pass'"));
@@ -122,6 +129,8 @@ fn everything_comes_back_under_other_names() {
         for table in ["parent", "child", "plain"] {
             let rows = session.query(&format!("CHECK TABLE {database}.{table}")).unwrap();
             assert_eq!(rows[0][3].as_deref(), Some("OK"), "{database}.{table}");
+            let sums = session.query(&format!("CHECKSUM TABLE {database}.{table}")).unwrap();
+            assert_eq!(sums[0][1], before_sums[table], "{database}.{table}");
         }
         // Foreign keys, checks, unique keys and sequences hold.
         let insert = format!("INSERT INTO {database}.child (pid, v) VALUES");
@@ -201,7 +210,10 @@ fn what_is_damaged_is_refused_and_changes_nothing() {
         (format!("BACKUP ALL INTO '{saved}'"), "not empty"),
         ("BACKUP ALL INTO 'relative'".to_owned(), "absolute"),
         ("BACKUP ALL INTO '/tmp/../x'".to_owned(), "absolute"),
-        ("BACKUP ALL INTO 's3://bucket/x'".to_owned(), "not supported yet"),
+        ("BACKUP ALL INTO 'http://bucket/x'".to_owned(), "s3://BUCKET/PATH"),
+        ("BACKUP ALL INTO 's3://bucket/x'".to_owned(), "no keys for the object store"),
+        ("BACKUP ALL INTO 's3://me:word@bucket/x'".to_owned(), "keys do not belong"),
+        (format!("BACKUP ALL INTO '{}' WITH max_rate = 5", place.at("c")), "256K or more"),
         ("BACKUP ALL INTO '/nowhere/x'".to_owned(), "cannot be made"),
         (format!("BACKUP ALL INTO '{}' WITH incremental", place.at("c")), "not known"),
         (format!("RESTORE ALL FROM '{}'", place.at("c")), "no backup"),
@@ -237,6 +249,153 @@ fn what_is_damaged_is_refused_and_changes_nothing() {
     );
     fs::write(&file, whole).unwrap();
     said(&mut session, &format!("RESTORE DATABASE shop AS s2 FROM '{saved}'"));
+}
+
+fn checksum(session: &mut Session, table: &str) -> Option<String> {
+    session.query(&format!("CHECKSUM TABLE {table}")).expect("it is there")[0][1].clone()
+}
+
+#[test]
+fn what_is_there_gives_way_when_that_is_said() {
+    let (server, place) = (Server::start(&["--workers=2"]), Place::new());
+    let mut session = server.session().unwrap();
+    make_shop(&mut session);
+    let saved = place.at("b");
+    said(&mut session, &format!("BACKUP DATABASE shop INTO '{saved}'"));
+    let tables = ["parent", "child", "plain"].map(|name| format!("shop.{name}"));
+    let before = tables.clone().map(|table| checksum(&mut session, &table));
+    all(
+        &mut session,
+        &[
+            "DELETE FROM child WHERE id > 10",
+            "UPDATE parent SET note = NULL",
+            "ALTER TABLE plain ADD COLUMN z INT",
+            "DROP VIEW sold",
+            "CREATE VIEW sold AS SELECT 1 AS one",
+        ],
+    );
+    // Others refer to it, and would be left alone.
+    let alone = format!("RESTORE TABLE shop.parent FROM '{saved}' WITH overwrite");
+    let why = refused(&mut session, &alone);
+    assert!(why.contains("child"), "{why}");
+    assert_eq!(number(&mut session, "SELECT COUNT(*) FROM parent WHERE note IS NULL"), 300);
+    said(&mut session, &format!("RESTORE DATABASE shop FROM '{saved}' WITH overwrite"));
+    assert_eq!(tables.clone().map(|table| checksum(&mut session, &table)), before);
+    assert_eq!(number(&mut session, "SELECT COUNT(*) FROM sold"), 6_000);
+    assert!(refused(&mut session, "DELETE FROM parent WHERE id = 9").contains("foreign key"));
+    assert!(refused(&mut session, "INSERT INTO child (pid) VALUES (999)").contains("foreign key"));
+    said(&mut session, "INSERT INTO child (pid, v) VALUES (1, 1)");
+    let left = "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = 'shop'";
+    assert_eq!(number(&mut session, left), 4);
+    // The definition stays, the rows go.
+    all(&mut session, &["ALTER TABLE plain ADD KEY more (e)", "DELETE FROM plain"]);
+    let rows = |how: &str| format!("RESTORE TABLE shop.plain FROM '{saved}' WITH {how}");
+    assert!(refused(&mut session, &rows("data_only")).contains("overwrite too"));
+    said(&mut session, &rows("data_only, overwrite"));
+    assert_eq!(checksum(&mut session, "shop.plain"), before[2]);
+    let keys = session.query("SHOW INDEX FROM plain WHERE key_name = 'more'").unwrap();
+    assert_eq!(keys.len(), 1);
+    said(&mut session, "ALTER TABLE plain ADD COLUMN z INT");
+    let why = refused(&mut session, &rows("data_only, overwrite"));
+    assert!(why.contains("not those of its definition"), "{why}");
+    assert_eq!(number(&mut session, "SELECT COUNT(*) FROM plain WHERE z IS NULL"), 2_000);
+    said(&mut session, "SET foreign_key_checks = 0");
+    said(&mut session, &alone);
+    assert_eq!(checksum(&mut session, "shop.parent"), before[0]);
+    let missing =
+        format!("RESTORE TABLE shop.plain AS shop.p FROM '{saved}' WITH data_only, overwrite");
+    assert!(refused(&mut session, &missing).contains("doesn't exist"));
+}
+
+/// A rate keeps a backup going for long enough to be looked at and ended.
+#[test]
+fn a_backup_has_a_rate() {
+    let (server, place) = (Server::start(&["--workers=2"]), Place::new());
+    let mut session = server.session().unwrap();
+    make_shop(&mut session);
+    let saved = place.at("slow");
+    let mut own = server.session().unwrap();
+    let statement = format!("BACKUP DATABASE shop INTO '{saved}' WITH max_rate = '256K'");
+    let asked = thread::spawn(move || own.query(&statement).map(|_| ()));
+    let seen = loop {
+        assert!(!asked.is_finished(), "megabytes take seconds at this rate");
+        let rows = session.query("SHOW BACKUP JOBS").unwrap();
+        let Some(job) = rows.first() else { continue };
+        assert_eq!(job[9].as_deref(), Some("running"));
+        let bytes: u64 = job[8].as_ref().unwrap().parse().unwrap();
+        if bytes > 0 {
+            break bytes;
+        }
+    };
+    said(&mut session, "CANCEL BACKUP JOB 1");
+    let why = asked.join().unwrap().unwrap_err().to_string();
+    assert!(seen < 6 << 20 && why.contains("cancelled"), "{why}");
+    assert!(!Path::new(&saved).exists(), "nothing is left");
+    // What is not limited is not slowed down.
+    said(&mut session, &format!("BACKUP DATABASE shop INTO '{saved}' WITH max_rate = 0"));
+}
+
+/// `nines backup encrypt` and `decrypt` that are killed at any moment: the backup is whole.
+#[test]
+fn a_backup_survives_the_death_of_whoever_writes_it_again() {
+    let (server, place) = (Server::start(&["--workers=2"]), Place::new());
+    let mut session = server.session().unwrap();
+    make_shop(&mut session);
+    let saved = place.at("b");
+    said(&mut session, &format!("BACKUP ALL INTO '{saved}'"));
+    let key = place.at("key");
+    fs::write(&key, "0123456789abcdef0123456789abcdef").unwrap();
+    let command = |arguments: &[String]| {
+        let mut command = Command::new(binary());
+        command.arg("backup").args(arguments).stderr(Stdio::null());
+        command.stdout(Stdio::null());
+        command
+    };
+    let (old, new) = (format!("--key-file={key}"), format!("--new-key-file={key}"));
+    let is_whole = |with_key: bool| {
+        let mut arguments = vec!["verify".to_owned(), saved.clone()];
+        arguments.extend(with_key.then(|| old.clone()));
+        run(command(&arguments)).status.success()
+    };
+    let (mut is_sealed, mut killed) = (false, 0);
+    for round in 0..16u64 {
+        let arguments = match is_sealed {
+            false => ["encrypt".to_owned(), saved.clone(), new.clone()],
+            true => ["decrypt".to_owned(), saved.clone(), old.clone()],
+        };
+        let mut process = command(&arguments).spawn().unwrap();
+        thread::sleep(Duration::from_millis(round * 3));
+        let _ = process.kill();
+        killed += u32::from(!process.wait().unwrap().success());
+        let (plain, sealed) = (is_whole(false), is_whole(true));
+        assert!(plain != sealed, "round {round}: {plain} {sealed}");
+        is_sealed = sealed;
+    }
+    assert!(killed > 0);
+    // What was left aside goes with the next call.
+    let arguments = match is_sealed {
+        false => ["encrypt".to_owned(), saved.clone(), new],
+        true => ["decrypt".to_owned(), saved.clone(), old.clone()],
+    };
+    assert!(run(command(&arguments)).status.success());
+    let names: Vec<_> = fs::read_dir(&place.0).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+}
+
+/// What the configuration says: only encrypted backups.
+#[test]
+fn a_plain_backup_is_refused_where_it_is_to_be_encrypted() {
+    let place = Place::new();
+    let shape = Layout { data: 1, replicas: 1, sql: 1, ..SMALL };
+    let mut cluster = Processes::prepare(shape, "RequireEncryptedBackup=1");
+    cluster.start_all();
+    let mut session = cluster.session(SQL).unwrap();
+    said(&mut session, "CREATE DATABASE d");
+    let saved = place.at("b");
+    let why = refused(&mut session, &format!("BACKUP ALL INTO '{saved}'"));
+    assert!(why.contains("RequireEncryptedBackup"), "{why}");
+    assert!(!Path::new(&saved).exists());
+    said(&mut session, &format!("BACKUP ALL INTO '{saved}' WITH passphrase = 'words'"));
 }
 
 #[test]
@@ -329,7 +488,8 @@ fn move_money(cluster: &Processes, seed: i64, stop: &AtomicBool) {
 }
 
 /// Backups at any moments, while money moves and a data node is killed during half of them: each
-/// shows one moment, or is none.
+/// shows one moment, or is none. `NINES_BACKUPS` is how many; and restores into clusters of other
+/// shapes.
 #[test]
 fn backups_show_one_moment_while_nodes_die() {
     let place = Place::new();
@@ -337,7 +497,9 @@ fn backups_show_one_moment_while_nodes_die() {
     let mut session = cluster.session(SQL).unwrap();
     make_bank(&mut session);
     let mut made = BTreeMap::new();
-    for round in 0..4u64 {
+    let rounds = std::env::var("NINES_BACKUPS").ok().and_then(|text| text.parse().ok());
+    let rounds: u64 = rounds.unwrap_or(4);
+    for round in 0..rounds {
         let saved = place.at(&round.to_string());
         let stop = AtomicBool::new(false);
         let result = thread::scope(|scope| {
@@ -346,12 +508,12 @@ fn backups_show_one_moment_while_nodes_die() {
             for seed in 0..2 {
                 scope.spawn(move || move_money(cluster, seed + 1, stop));
             }
-            thread::sleep(Duration::from_millis(100));
+            thread::sleep(Duration::from_millis(100 + round * 53 % 97));
             let mut own = cluster.session(SQL).unwrap();
             let statement = format!("BACKUP ALL INTO '{saved}'");
             let asked = scope.spawn(move || own.query(&statement).map(|_| ()));
             if round % 2 == 1 {
-                thread::sleep(Duration::from_millis(20 * round));
+                thread::sleep(Duration::from_millis(20 * round % 170));
                 cluster.signal(2, "-KILL");
             }
             asked.join().unwrap()
@@ -366,21 +528,30 @@ fn backups_show_one_moment_while_nodes_die() {
             cluster.wait_until_complete(SQL);
         }
     }
-    assert!(made.len() >= 2, "{made:?}");
+    assert!(made.len() as u64 >= rounds / 2, "{made:?}");
+    let mut expected = Vec::new();
     for (round, saved) in &made {
         said(&mut session, &format!("RESTORE DATABASE bank AS b{round} FROM '{saved}'"));
         check_bank(&mut session, &format!("b{round}"));
+        expected = checksums(&mut session, &format!("b{round}"));
+        said(&mut session, &format!("DROP DATABASE b{round}"));
     }
     let last = made.values().last().unwrap();
+    drop(cluster);
     // Into clusters of other shapes.
-    for shape in
-        [Layout { data: 2, replicas: 1, ..SMALL }, Layout { data: 1, replicas: 1, ..SMALL }]
-    {
-        let other = Processes::start(shape);
+    for (data, replicas) in [(1, 1), (2, 1), (4, 2), (4, 4)] {
+        let other = Processes::start(Layout { data, replicas, sql: 1, ..SMALL });
         let mut session = other.session(SQL).unwrap();
         said(&mut session, &format!("RESTORE ALL FROM '{last}'"));
         check_bank(&mut session, "bank");
+        assert_eq!(checksums(&mut session, "bank"), expected, "{data} nodes, {replicas} replicas");
     }
+}
+
+fn checksums(session: &mut Session, database: &str) -> Vec<Option<String>> {
+    let tables = format!("{database}.account, {database}.filler");
+    let rows = session.query(&format!("CHECKSUM TABLE {tables}")).expect("they are there");
+    rows.into_iter().map(|row| row[1].clone()).collect()
 }
 
 fn check_bank(session: &mut Session, database: &str) {
@@ -423,4 +594,59 @@ fn a_restore_whose_node_dies_is_not_seen() {
         said(&mut session, &statement);
     }
     check_bank(&mut session, "again");
+}
+
+/// START BACKUP and ABORT BACKUP, as NDB's users type them.
+#[test]
+fn a_backup_is_started_as_in_ndb() {
+    let place = Place::new();
+    let shape = Layout { data: 1, replicas: 1, sql: 1, ..SMALL };
+    let more = format!("[mysqld default]\nBackupDataDir={}\nBackupMaxRate=256K", place.at(""));
+    let mut cluster = Processes::prepare(shape, &more);
+    cluster.start_all();
+    let mut session = cluster.session(SQL).unwrap();
+    make_shop(&mut session);
+    said(&mut session, "DROP TABLE plain");
+    let ctl = |order: &str| {
+        let mut command = Command::new(binary());
+        command.env("NINES_SQL_SOCKET", cluster.socket(SQL)).env("NINES_SQL_USER", "root");
+        command.args(["ctl", "-c", &format!("127.0.0.1:{}", cluster.port(MANAGEMENT))]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut process = command.spawn().unwrap();
+        process.stdin.take().unwrap().write_all(format!("{order}\n").as_bytes()).unwrap();
+        process
+    };
+    let told = |process: Child| {
+        let output = process.wait_with_output().unwrap();
+        let text = [&output.stdout[..], &output.stderr[..]].concat();
+        (output.status.success(), String::from_utf8(text).unwrap())
+    };
+    // The rate gives time to end it.
+    let slow = ctl("START BACKUP 7 WAIT COMPLETED;");
+    let running = || {
+        let rows = cluster.session(SQL).unwrap().query("SHOW BACKUP JOBS").unwrap();
+        rows.iter().any(|row| row[9].as_deref() == Some("running"))
+    };
+    while !running() {
+        thread::sleep(Duration::from_millis(5));
+    }
+    let (is_done, text) = told(ctl("ABORT BACKUP 7"));
+    assert!(is_done && text.contains("backup 7 is ended"), "{text}");
+    let (is_done, text) = told(slow);
+    assert!(!is_done && text.contains("cancelled"), "{text}");
+    assert!(!Path::new(&place.at("BACKUP-7")).exists());
+    said(&mut session, "TRUNCATE child");
+    said(&mut session, "DELETE FROM parent WHERE id > 100");
+    let (is_done, text) = told(ctl("start backup 8 SNAPSHOTSTART ENCRYPT PASSWORD='It is S3cret'"));
+    assert!(is_done && text.contains("backup 8 completed"), "{text}");
+    let from = format!("FROM '{}' WITH passphrase = 'It is S3cret'", place.at("BACKUP-8"));
+    said(&mut session, &format!("RESTORE DATABASE shop AS again {from}, max_rate = 0"));
+    // A name alone is in that directory for statements too.
+    assert!(refused(&mut session, "BACKUP ALL INTO '../x'").contains("no plain name"));
+    said(&mut session, "BACKUP DATABASE again INTO 'mine'");
+    assert!(Path::new(&place.at("mine/manifest.json")).exists());
+    let mut seen = Command::new(binary());
+    seen.args(["ctl", "START", "BACKUP", "ENCRYPT", "PASSWORD='x'"]);
+    let output = run(seen);
+    assert_eq!(output.status.code(), Some(2));
 }

@@ -30,6 +30,7 @@ mod load;
 mod logic;
 mod logins;
 mod memory;
+mod object_store;
 mod online;
 mod processes;
 mod pushdown;

@@ -106,6 +106,17 @@ impl Server {
         server
     }
 
+    /// The same with variables of the environment.
+    pub fn start_with(environment: &[(&str, String)], options: &[&str]) -> Self {
+        let directory = temporary_directory();
+        let mut command = Command::new(binary());
+        command.envs(environment.iter().map(|(name, value)| (name, value)));
+        let mut server = Self::launch_by(command, &directory, options);
+        server.directory = Some(directory);
+        server.wait_until_ready();
+        server
+    }
+
     /// Starts a server whose data is in a directory, and waits until it says `ready`.
     pub fn start_in(directory: &Path, options: &[&str]) -> Self {
         let mut server = Self::launch_in(directory, options);

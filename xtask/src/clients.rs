@@ -82,7 +82,8 @@ pub(crate) fn install(root: &Path) -> Result<(), String> {
     packages(&NEEDS, "the tests with real clients")?;
     let folder = folder(root, |key| env::var(key).ok());
     let sources = root.join("tests/connectors");
-    drivers_of_python(&sources, &folder.join("python"))?;
+    packages_of_python(&sources.join("requirements.txt"), &folder.join("python"))?;
+    packages_of_python(&sources.join("object_store.txt"), &folder.join("object-store"))?;
     driver_of_node(&sources.join("node"), &folder.join("node"))?;
     driver_of_go(&sources.join("go"), &folder.join("go"))?;
     jars::driver(&folder.join("java"))?;
@@ -165,17 +166,16 @@ impl Drop for NoServices {
     }
 }
 
-fn drivers_of_python(sources: &Path, folder: &Path) -> Result<(), String> {
-    let versions = sources.join("requirements.txt");
+fn packages_of_python(versions: &Path, folder: &Path) -> Result<(), String> {
     // A virtual environment is tied to the interpreter that made it.
     let version = output(command(interpreter(), &["--version"]));
-    once(folder, &[&versions], &version, || {
+    once(folder, &[versions], &version, || {
         let mut venv = command(interpreter(), &["-m", "venv", "--clear"]);
         venv.arg(folder);
         run(venv)?;
         let mut pip = Command::new(folder.join("bin/python"));
         pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
-        pip.arg("--requirement").arg(&versions);
+        pip.arg("--requirement").arg(versions);
         run(pip)
     })
 }

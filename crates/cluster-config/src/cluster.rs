@@ -180,6 +180,12 @@ impl ClusterConfig {
         on_disk.all(|node| self.encrypts(node))
     }
 
+    /// Whether a client node may make backups only with a key.
+    pub fn requires_encrypted_backups(&self, client: &Node) -> bool {
+        let mut asked = self.nodes.iter().filter(|node| node.role == Role::Data).chain([client]);
+        asked.any(|node| node.settings.number("RequireEncryptedBackup") == Some(1))
+    }
+
     /// All nodes, ascending by id.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes

@@ -4,29 +4,45 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use runtime::{ApplicationFactory, Fiber, TemporaryDirectory};
-use sql::{Admission, Directory, Sequences, ServerAddress, SqlNode, SqlOptions, Stack};
+use sql::{
+    Admission, BackupPolicy, Directory, Sequences, ServerAddress, SqlNode, SqlOptions, Stack,
+};
 
+use crate::backup::{self, ObjectStore};
+use crate::machine;
 use crate::temporary_files::HostFiles;
-use crate::{backup, machine};
 
 /// Less than this is no budget.
 pub(crate) const QUERY_MEMORY_MIN: u64 = 16 << 20;
 
+/// What statements of an SQL node may use of its host.
+#[derive(Debug)]
+pub(crate) struct Resources {
+    /// What statements may keep in memory, unless it follows the machine.
+    pub(crate) query_memory: Option<u64>,
+    /// Where what does not fit in memory goes.
+    pub(crate) temporary: TemporaryDirectory,
+    /// What the configuration says of backups.
+    pub(crate) backups: BackupPolicy,
+    /// Where the object store for backups is.
+    pub(crate) store: ObjectStore,
+}
+
 /// Makes the SQL node's actors. All of a process share a registry, the ranges of AUTO_INCREMENT and
 /// what logins take; `variables` are first values of global variables.
-/// `durable` is the level that sessions begin with, `query_memory` what statements may keep, unless
-/// it follows the machine; what does not fit goes to `temporary`.
+/// `durable` is the level that sessions begin with.
 pub(crate) fn sql_node(
     address: ServerAddress,
     admission: Admission,
     variables: &[(&str, String)],
     durable: bool,
-    query_memory: Option<u64>,
-    temporary: TemporaryDirectory,
+    resources: Resources,
 ) -> ApplicationFactory {
+    let Resources { query_memory, temporary, backups, store } = resources;
     let (registry, sequences) = (Directory::default(), Mutex::new(Sequences::default()));
     let automatic = || (machine::memory() / 4).max(QUERY_MEMORY_MIN);
-    registry.backups().serve_by(Arc::new(backup::Host));
+    registry.backups().serve_by(Arc::new(backup::Host { store }));
+    registry.backups().configure(backups);
     registry.memory().configure(query_memory.unwrap_or_else(automatic));
     let path = temporary.path().display().to_string();
     registry.lock().globals.insert("tmpdir".to_owned(), path);

@@ -3,25 +3,31 @@
 //! # Owns
 //! A thread for each backup that is written or read ([`Host`]).
 //! # Guarantees
-//! A directory holds a backup when `manifest.json` is in it, which is written last. What a thread
+//! A place holds a backup when `manifest.json` is in it, which is written last. What a thread
 //! has written and not finished it removes, however it ends.
 //! # Not here
-//! The form of the files (`format`), keys (`key`), what is in a backup (`sql`).
+//! The form of the files (`format`), directories and object stores (`place`), keys (`key`), what is
+//! in a backup (`sql`).
 
 pub(crate) mod command;
 mod format;
 mod key;
+mod place;
+mod prune;
 mod reader;
+mod rework;
+mod s3;
 mod writer;
 
 use std::fmt;
-use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread;
 
 use sql::{BackupAnswer, BackupFiles, BackupHost, BackupReply, BackupRequest};
 
+use place::Place;
 use reader::Backup;
+pub(crate) use s3::ObjectStore;
 use writer::Writer;
 
 /// Requests that wait for a thread.
@@ -31,13 +37,17 @@ const NICE: i32 = 5;
 
 /// The files of the host's backups.
 #[derive(Debug)]
-pub(crate) struct Host;
+pub(crate) struct Host {
+    /// Where the object store is.
+    pub(crate) store: ObjectStore,
+}
 
 impl BackupHost for Host {
     fn begin(&self) -> Option<Box<dyn BackupFiles>> {
         let (requests, received) = sync_channel(WAITING_MAX);
         let thread = thread::Builder::new().name("backup".to_owned());
-        thread.spawn(move || serve(&received)).ok()?;
+        let store = self.store.clone();
+        thread.spawn(move || serve(&received, &store)).ok()?;
         Some(Box::new(Files { requests }))
     }
 }
@@ -74,31 +84,36 @@ enum Work {
 }
 
 /// Serves requests until nobody can ask any more.
-fn serve(requests: &Receiver<Asked>) {
+fn serve(requests: &Receiver<Asked>, store: &ObjectStore) {
     // The system may not permit it; then it does not give way.
     let _ = rustix::process::setpriority_process(None, NICE);
     let mut work = Work::Nothing;
     for (request, answer) in requests {
         // Each answer is given once.
-        let _ = answer.set(work.serve(request));
+        let _ = answer.set(work.serve(request, store));
     }
 }
 
 impl Work {
-    fn serve(&mut self, request: BackupRequest) -> Result<BackupReply, String> {
+    fn serve(
+        &mut self,
+        request: BackupRequest,
+        store: &ObjectStore,
+    ) -> Result<BackupReply, String> {
         match (request, &mut *self) {
             (BackupRequest::Create { place, key }, Self::Nothing) => {
-                *self = Self::Writing(Box::new(Writer::create(Path::new(&place), &key)?));
+                *self = Self::Writing(Box::new(Writer::create(Place::of(&place, store)?, &key)?));
             }
             (BackupRequest::Open { place, key }, Self::Nothing) => {
-                let mut backup = Backup::open(Path::new(&place), &key)?;
+                let mut backup = Backup::open(&Place::of(&place, store)?, &key)?;
                 backup.verify()?;
                 let contents = backup.contents.clone();
                 *self = Self::Reading(Box::new(backup));
                 return Ok(BackupReply::Contents(Box::new(contents)));
             }
             (BackupRequest::List(place), Self::Nothing) => {
-                return reader::list(Path::new(&place)).map(BackupReply::Listing);
+                let place = Place::of(&place, store)?;
+                return reader::list(&place).map(BackupReply::Listing);
             }
             (BackupRequest::Discard, _) => *self = Self::Nothing,
             (BackupRequest::Table(table), Self::Writing(writer)) => writer.table(table)?,

@@ -110,7 +110,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Parsed {
         }),
         Some(("backup", matches)) => match backup::options(matches) {
             Some(options) => Parsed::Backup(options),
-            None => Parsed::Wrong("nines backup: say show or verify".to_owned()),
+            None => Parsed::Wrong("nines backup: say what, for example show".to_owned()),
         },
         Some(("config", matches)) => Parsed::Config(config::options(matches)),
         Some((name, _)) => Parsed::Wrong(format!("there is no `nines {name}`; see `nines --help`")),

@@ -8,6 +8,7 @@
 //! # Not here
 //! The words (`words`), what the answers mean (`role`).
 
+mod backup;
 mod certificates;
 mod end;
 mod events;
@@ -73,6 +74,13 @@ struct Session<'a> {
 pub(crate) fn run(options: CtlOptions) -> ExitCode {
     let mut out = io::stdout();
     let CtlOptions { connect, join, json, words } = options;
+    if backup::shows_password(&words) {
+        complain(
+            "who may list the processes of this host sees the arguments: give orders with a \
+             password by hand or through a pipe to `nines ctl`",
+        );
+        return ExitCode::from(crate::USAGE);
+    }
     let (connect, access) = match reach(connect.as_ref(), &join) {
         Ok(reached) => reached,
         Err(why) => {
@@ -222,6 +230,10 @@ impl Session<'_> {
             }
             What::RotateKeys(only) => keys::rotate(self, only),
             What::Certificates(order) => certificates::run(self, json, order),
+            What::Backup(order) => {
+                let told = backup::run(&order)?;
+                self.line(&told)
+            }
             What::Stop { whom, force } => end::stop(self, whom, force),
             What::Restart { whom: Whom::Node(id), force, patience, .. } => {
                 end::restart(self, id, force, patience)

@@ -18,6 +18,7 @@ use model::{Config, NodeId};
 use runtime::{Cluster, DiskEngine, DiskSetup, Event, Report, Role, Setup};
 use sql::ServerAddress;
 
+use crate::application::Resources;
 use crate::encryption::KeyOptions;
 use crate::http::Endpoint;
 use crate::layout::{Layout, WORKERS_MAX};
@@ -97,12 +98,15 @@ pub(crate) fn run(options: DevOptions) -> Result<(), String> {
     let address = ServerAddress { encrypted: encrypts, ..place.server_address() };
     let connect = place.how_to_connect(&options.place.bind);
     let (admission, announcement) = place.admission(SQL_NODE, Arc::new(tell))?;
-    let variables = &options.place.variables;
-    let temporary = place.temporary(options.place.temporary.as_deref(), encrypts)?;
+    let resources = Resources {
+        query_memory: options.query_memory,
+        temporary: place.temporary(options.place.temporary.as_deref(), encrypts)?,
+        backups: Default::default(),
+        store: Default::default(),
+    };
     let Place { directory, listeners, tls, .. } = place;
-    let (durable, memory) = (options.durable, options.query_memory);
-    let application =
-        application::sql_node(address, admission, variables, durable, memory, temporary);
+    let (variables, durable) = (&options.place.variables, options.durable);
+    let application = application::sql_node(address, admission, variables, durable, resources);
     let endpoint = Endpoint::new(nodes(shape));
     let serves_http = options.http_port.map(|port| endpoint.serve_loopback(port)).transpose()?;
     let config = config(&options, shape, threads, on_disk);

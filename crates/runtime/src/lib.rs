@@ -65,6 +65,7 @@ pub use temporary::{TemporaryDirectory, TemporaryError, TemporaryFile};
 pub use tls::{
     Asker, Authority, Expected, Issued, NodeCredentials, NodeFiles, NodeIdentity, NodeKey,
     NodeRole, Secured, ServerTls, SignedNode, SigningRequest, TlsFacts, TlsMaker, TlsSettings,
-    accept_secured, connect_by_authority, connect_secured, hex, sha256_hex, signing_request, unhex,
+    accept_secured, connect_by_authority, connect_secured, crypto_provider, hex, sha256_hex,
+    signing_request, unhex,
 };
 pub use watchdog::{Hung, Watching};

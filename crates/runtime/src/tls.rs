@@ -35,7 +35,7 @@ use rustls::{HandshakeKind, RootCertStore, ServerConfig, ServerConnection};
 pub(crate) use authority::private_file;
 pub use authority::{Authority, Issued, SignedNode};
 use certificate::Certificate;
-pub use credentials::{NodeCredentials, NodeFiles};
+pub use credentials::{NodeCredentials, NodeFiles, crypto_provider};
 pub(crate) use files::read_key;
 pub use identity::{NodeIdentity, NodeKey, NodeRole};
 pub(crate) use link::{

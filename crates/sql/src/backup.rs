@@ -15,6 +15,7 @@ mod load;
 mod options;
 mod rows;
 mod save;
+mod throttle;
 
 use sql_expression::SqlError;
 use sql_parser::ast::Statement;
@@ -24,7 +25,7 @@ pub use host::{
     BackupAnswer, BackupFiles, BackupHost, BackupKey, BackupReply, BackupRequest, Contents,
     ListedBackup, SavedDatabase, SavedTable, SavedView,
 };
-pub use jobs::Backups;
+pub use jobs::{BackupPolicy, Backups};
 
 use crate::dispatch::unsupported;
 use crate::result::{Outcome, ResultWriter};
@@ -50,7 +51,7 @@ pub(crate) async fn run(
 }
 
 /// The columns of SHOW BACKUP JOBS.
-pub(crate) fn job_columns() -> [(&'static str, SqlType); 10] {
+pub(crate) fn job_columns() -> [(&'static str, SqlType); 11] {
     let (text, number) = (SqlType::text(512), SqlType::unsigned_big_int);
     [
         ("Job", number()),
@@ -63,11 +64,13 @@ pub(crate) fn job_columns() -> [(&'static str, SqlType); 10] {
         ("Rows", number()),
         ("Bytes", number()),
         ("State", text),
+        ("Seconds_left", number()),
     ]
 }
 
 /// The rows of SHOW BACKUP JOBS: those of this SQL node.
 pub(crate) fn jobs(session: &Session) -> Vec<Vec<Datum>> {
+    let now = session.kernel.now();
     let row = |(number, job): (u64, jobs::Job)| {
         vec![
             Datum::UInt(number),
@@ -80,6 +83,7 @@ pub(crate) fn jobs(session: &Session) -> Vec<Vec<Datum>> {
             Datum::UInt(job.rows),
             Datum::UInt(job.bytes),
             Datum::text(&job.state),
+            job.seconds_left(now).map_or(Datum::Null, Datum::UInt),
         ]
     };
     session.shared.directory.backups().all().into_iter().map(row).collect()
@@ -101,9 +105,10 @@ pub(crate) fn backup_columns() -> [(&'static str, SqlType); 6] {
 /// The rows of SHOW BACKUPS: those in a directory of this host.
 pub(crate) async fn backups(session: &Session, at: &[u8]) -> Result<Vec<Vec<Datum>>, SqlError> {
     let backups = session.shared.directory.backups().clone();
+    let place = place(at, &backups)?;
     let files = backups.host()?.begin();
     let files = files.ok_or_else(|| host::failed("the system has no more threads"))?;
-    let request = BackupRequest::List(place(at)?);
+    let request = BackupRequest::List(place);
     let BackupReply::Listing(found) = host::done(&session.kernel, &*files, request).await? else {
         return Err(host::failed("the host gives no list"));
     };
@@ -120,16 +125,36 @@ pub(crate) async fn backups(session: &Session, at: &[u8]) -> Result<Vec<Vec<Datu
     Ok(found.into_iter().map(row).collect())
 }
 
-/// A directory that a statement names.
+/// A place that a statement names: a directory, or `s3://bucket/path`; a name without a `/` at its
+/// beginning is in the place of backups that is configured.
 ///
 /// # Errors
-/// For what is no absolute path without `..`, and for addresses.
-fn place(given: &[u8]) -> Result<String, SqlError> {
+/// For what is no absolute path without `..`, for other addresses, and for addresses with more in
+/// them than a path, which may be a key and is not repeated.
+fn place(given: &[u8], backups: &Backups) -> Result<String, SqlError> {
     let place = String::from_utf8_lossy(given).into_owned();
-    if place.contains("://") {
-        let why = "backups are written to directories of the SQL node's host; addresses such as \
-                   s3://… are not supported yet";
-        return Err(host::failed(why));
+    let base = backups.policy().directory;
+    if let Some(base) = base.filter(|_| !place.starts_with('/') && !place.contains("://")) {
+        let is_plain = |part: &str| !matches!(part, "" | "." | "..");
+        if !place.split('/').all(is_plain) || place.contains(['\0', '@', '?', '#', '&']) {
+            let why = format!("'{place}' is no plain name of a backup in {base}");
+            return Err(host::failed(&why));
+        }
+        return Ok(format!("{}/{place}", base.trim_end_matches('/')));
+    }
+    if let Some((scheme, path)) = place.split_once("://") {
+        if path.contains(['@', '?', '#', '&']) {
+            let why = "an address is s3://BUCKET/PATH: keys do not belong into statements, but \
+                       into the environment of the SQL node or the file of \
+                       BackupS3CredentialsFile";
+            return Err(host::failed(why));
+        }
+        if scheme != "s3" {
+            let why = "backups are in directories of the SQL node's host or in object stores: \
+                       s3://BUCKET/PATH";
+            return Err(host::failed(why));
+        }
+        return Ok(place);
     }
     let has_dots = place.split('/').any(|part| part == "..");
     if !place.starts_with('/') || has_dots || place.contains('\0') {

@@ -64,8 +64,8 @@ pub use admission::{
 };
 pub use audit::{AuditFigures, AuditLimits, AuditLog, CLASSES as AUDIT_CLASSES, Kept};
 pub use backup::{
-    BackupAnswer, BackupFiles, BackupHost, BackupKey, BackupReply, BackupRequest, Backups,
-    Contents, ListedBackup, SavedDatabase, SavedTable, SavedView, shown_time,
+    BackupAnswer, BackupFiles, BackupHost, BackupKey, BackupPolicy, BackupReply, BackupRequest,
+    Backups, Contents, ListedBackup, SavedDatabase, SavedTable, SavedView, shown_time,
 };
 pub use directory::{Counters, Directory, Process, Registry};
 pub use files::{FileError, FileErrorKind, FilePart, FileParts, NewFile, ServerFiles};

@@ -152,6 +152,21 @@ impl Node {
         self.settings.text("TempDir").filter(|path| !path.is_empty())
     }
 
+    /// Bytes of rows that a backup of an SQL node handles in a second, where that is limited.
+    pub fn backup_rate(&self) -> Option<u64> {
+        self.settings.number("BackupMaxRate").filter(|rate| *rate > 0)
+    }
+
+    /// Where an SQL node makes backups without a place of their own.
+    pub fn backup_directory(&self) -> Option<&str> {
+        self.settings.text("BackupDataDir")
+    }
+
+    /// What is said of the object store for backups of an SQL node.
+    pub fn backup_store(&self, name: &str) -> Option<&str> {
+        self.settings.text(name)
+    }
+
     /// Whether it may listen on other addresses than loopback without certificates.
     pub fn allow_insecure(&self) -> bool {
         self.settings.flag("AllowInsecure").unwrap_or(false)

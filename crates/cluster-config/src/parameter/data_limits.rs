@@ -214,8 +214,9 @@ pub(super) const PARAMETERS: &[Parameter] = parameters! {
     "whether all workers take part in a backup"
 
     "RequireEncryptedBackup";
-    DATA, count(0, 0, 1), Node, LATER;
-    "whether a backup without a password is refused"
+    DATA | CLIENT, count(0, 0, 1), Node, HONOURED;
+    "whether a backup without a key is refused; 1 for any data node or for the SQL node that makes \
+     it is enough"
 
     // Statistics of indexes.
     "IndexStatAutoCreate";

@@ -67,7 +67,7 @@ pub(super) const PARAMETERS: &[Parameter] = parameters! {
     "directory of the undo files of disk tables"
 
     "BackupDataDir";
-    DATA, text(""), InitialNode, LATER;
+    DATA, text(""), InitialNode, none("SQL nodes write backups: see that of SQL nodes");
     "directory of backups, where it is not that of the data"
 
     // Memory.

@@ -47,6 +47,35 @@ pub(super) const PARAMETERS: &[Parameter] = parameters! {
      directory tmp in the node's own. Files have no names, and are encrypted if some node has \
      EncryptedFileSystem"
 
+    "BackupDataDir";
+    CLIENT, text(""), Node, HONOURED;
+    "directory of the SQL node's host, or s3://bucket/path, that backups without a place of their \
+     own are made in"
+
+    "BackupMaxRate";
+    CLIENT, bytes(0, 0, T), Node, HONOURED;
+    "bytes of rows that each backup or restore of an SQL node handles in a second at most, before \
+     they are packed; 0 for no limit. WITH max_rate = … goes before"
+
+    "BackupS3Endpoint";
+    CLIENT, text(""), Node, HONOURED;
+    "address of the object store for backups, https://HOST[:PORT]; without it AWS_ENDPOINT_URL_S3 \
+     or AWS_ENDPOINT_URL of the node's environment, or else Amazon's"
+
+    "BackupS3Region";
+    CLIENT, text(""), Node, HONOURED;
+    "region of the object store; without it AWS_REGION of the environment, or else us-east-1"
+
+    "BackupS3CredentialsFile";
+    CLIENT, text(""), Node, HONOURED;
+    "file with aws_access_key_id and aws_secret_access_key, read anew for each backup; without it \
+     the environment, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_SHARED_CREDENTIALS_FILE"
+
+    "BackupS3Authorities";
+    CLIENT, text(""), Node, HONOURED;
+    "PEM file with the certificates of the authorities that sign that of the object store; without \
+     it SSL_CERT_FILE of the environment, or else those of the host"
+
     "ConnectionMap";
     CLIENT, text(""), Node, none("every client is connected to every data node");
     "data nodes that a client is connected to"

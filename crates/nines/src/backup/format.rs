@@ -51,6 +51,9 @@ pub(super) struct Manifest {
     pub(super) ended: i64,
     /// Random: no two backups have the same.
     pub(super) id: String,
+    /// Equal for backups that stand for each other; empty if that is not known.
+    #[serde(default)]
+    pub(super) set: String,
     /// How it is encrypted, if it is.
     pub(super) encryption: Option<Encryption>,
     /// All files but this one and its check, by name.
@@ -113,12 +116,12 @@ pub(super) fn check_of(manifest: &[u8], key: Option<&DataKey>) -> String {
 
 /// Which portion of which file.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct Position {
     pub(super) file: u32,
     pub(super) portion: u64,
 }
 
-impl Place {
+impl Position {
     fn nonce(self) -> Nonce {
         let mut bytes = [0; 12];
         bytes[..4].copy_from_slice(&self.file.to_le_bytes());
@@ -131,7 +134,7 @@ impl Place {
 pub(super) const HEAD: usize = 8;
 
 /// A portion as it is stored, with its head.
-pub(super) fn seal(raw: &[u8], place: Place, key: Option<&DataKey>) -> Result<Vec<u8>, String> {
+pub(super) fn seal(raw: &[u8], place: Position, key: Option<&DataKey>) -> Result<Vec<u8>, String> {
     let mut stored = vec![0; get_maximum_output_size(raw.len())];
     let packed = compress_into(raw, &mut stored);
     stored.truncate(packed.map_err(|why| format!("rows cannot be packed: {why}"))?);
@@ -164,7 +167,7 @@ pub(super) fn stored_length(head: [u8; HEAD]) -> usize {
 pub(super) fn open(
     head: [u8; HEAD],
     mut stored: Vec<u8>,
-    place: Place,
+    place: Position,
     key: Option<&DataKey>,
 ) -> Result<Vec<u8>, String> {
     let [.., a, b, c, d] = head;

@@ -4,8 +4,8 @@
 //! Each backup has a key of its own, random, which is stored encrypted. What was derived is wiped
 //! by nobody: the passphrase was in the statement, and the key file is on the host.
 
-use std::fs::File;
 use std::io::Read;
+use std::path::Path;
 
 use argon2::{Algorithm, Argon2, Block, Params, Version};
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
@@ -14,6 +14,7 @@ use runtime::{hex, unhex};
 use sql::BackupKey;
 
 use super::format::{DataKey, Encryption};
+use super::place::open_plain;
 
 const CIPHER: &str = "AES-256-GCM";
 const OF_PASSPHRASE: &str = "argon2id";
@@ -33,8 +34,32 @@ pub(super) fn make(given: &BackupKey) -> Result<Option<(DataKey, Encryption)>, S
         BackupKey::Passphrase(_) => OF_PASSPHRASE,
         BackupKey::File(_) => OF_FILE,
     };
+    wrap(&random()?, derivation, given).map(Some)
+}
+
+/// The key of a backup, stored under another one.
+///
+/// # Errors
+/// When the old key is wrong, or there is no new one.
+pub(super) fn rewrap(
+    old: &BackupKey,
+    stored: &Encryption,
+    new: &BackupKey,
+) -> Result<(DataKey, Encryption), String> {
+    let derivation = match new {
+        BackupKey::None => return Err("there is no new key".to_owned()),
+        BackupKey::Passphrase(_) => OF_PASSPHRASE,
+        BackupKey::File(_) => OF_FILE,
+    };
+    wrap(&unwrap(old, stored)?, derivation, new)
+}
+
+fn wrap(
+    bytes: &[u8; 32],
+    derivation: &str,
+    given: &BackupKey,
+) -> Result<(DataKey, Encryption), String> {
     let salt: [u8; 16] = random()?;
-    let bytes: [u8; 32] = random()?;
     let nonce: [u8; NONCE_LEN] = random()?;
     let wrapping = wrapping_key(given, &salt)?;
     let mut wrapped = bytes.to_vec();
@@ -46,7 +71,7 @@ pub(super) fn make(given: &BackupKey) -> Result<Option<(DataKey, Encryption)>, S
     sealed.map_err(|_| "the key of the backup cannot be encrypted".to_owned())?;
     let wrapped_key = hex(&[&nonce[..], &wrapped].concat());
     let (cipher, derivation, salt) = (CIPHER.to_owned(), derivation.to_owned(), hex(&salt));
-    Ok(Some((DataKey::new(&bytes)?, Encryption { cipher, derivation, salt, wrapped_key })))
+    Ok((DataKey::new(bytes)?, Encryption { cipher, derivation, salt, wrapped_key }))
 }
 
 /// The key of a backup; none if it is not encrypted.
@@ -64,6 +89,11 @@ pub(super) fn find(
             _ => Err("the backup is not encrypted: leave the key out if that is right".to_owned()),
         };
     };
+    DataKey::new(&unwrap(given, stored)?).map(Some)
+}
+
+/// The bytes of the key of a backup.
+fn unwrap(given: &BackupKey, stored: &Encryption) -> Result<[u8; 32], String> {
     if stored.cipher != CIPHER {
         return Err(format!("its cipher {} is not known to this version", stored.cipher));
     }
@@ -87,7 +117,7 @@ pub(super) fn find(
         BackupKey::Passphrase(_) => "the passphrase is wrong".to_owned(),
         _ => "the key file is the wrong one".to_owned(),
     })?;
-    DataKey::new(&<[u8; 32]>::try_from(&*opened).map_err(|_| unreadable())?).map(Some)
+    <[u8; 32]>::try_from(&*opened).map_err(|_| unreadable())
 }
 
 /// The key that encrypts the key of a backup.
@@ -105,7 +135,8 @@ fn wrapping_key(given: &BackupKey, salt: &[u8]) -> Result<LessSafeKey, String> {
         }
         BackupKey::File(path) => {
             let mut text = Vec::new();
-            let file = File::open(path).map_err(|why| format!("key file {path}: {why}"))?;
+            let opened = open_plain(Path::new(path));
+            let (file, _) = opened.map_err(|why| format!("key file {path}: {why}"))?;
             let read = file.take(FILE_MAX + 1).read_to_end(&mut text);
             read.map_err(|why| format!("key file {path}: {why}"))?;
             let text = text.trim_ascii();

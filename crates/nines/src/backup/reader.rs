@@ -1,25 +1,25 @@
 //! A backup that is read.
 
-use std::fs::{self, File};
-use std::io::{self, BufReader, Read};
-use std::path::{Path, PathBuf};
+use std::io::Read;
 
 use aws_lc_rs::digest;
 use runtime::hex;
 use sql::{BackupKey, Contents, ListedBackup};
 
 use super::format::{
-    CHECK, DEFINITIONS, DataKey, FORM, FileEntry, HEAD, MANIFEST, Manifest, Place, check_of, open,
-    stored_length,
+    CHECK, DEFINITIONS, DataKey, FORM, FileEntry, HEAD, MANIFEST, Manifest, Position, check_of,
+    open, stored_length,
 };
 use super::key;
+use super::place::Place;
+use super::rework::is_aside;
 
 /// Largest manifest.
 const MANIFEST_MAX: u64 = 256 << 20;
 
 /// A backup.
 pub(super) struct Backup {
-    directory: PathBuf,
+    place: Place,
     pub(super) manifest: Manifest,
     key: Option<DataKey>,
     /// What is in it, but for its rows.
@@ -30,8 +30,8 @@ pub(super) struct Backup {
 
 /// A file that is read portion by portion.
 struct Portions {
-    path: PathBuf,
-    file: BufReader<File>,
+    shown: String,
+    file: Box<dyn Read>,
     number: u32,
     left: u64,
     portion: u64,
@@ -39,23 +39,18 @@ struct Portions {
     sha256: String,
 }
 
-/// The manifest of a directory, checked as far as that goes without a key; with its text.
-pub(super) fn manifest(directory: &Path) -> Result<(Manifest, Vec<u8>), String> {
-    let path = directory.join(MANIFEST);
-    let text = match small(&path) {
-        Ok(text) => text,
-        Err(why) if why.kind() == io::ErrorKind::NotFound => {
-            return Err(format!("{} is no backup: it has no {MANIFEST}", directory.display()));
-        }
-        Err(why) => return Err(format!("{}: {why}", path.display())),
+/// The manifest of a place, checked as far as that goes without a key; with its text.
+pub(super) fn manifest(at: &Place) -> Result<(Manifest, Vec<u8>), String> {
+    let shown = at.shown_file(MANIFEST);
+    let Some(text) = at.small(MANIFEST, MANIFEST_MAX)? else {
+        return Err(format!("{} is no backup: it has no {MANIFEST}", at.shown()));
     };
-    let check = small(&directory.join(CHECK));
-    let check = check.map_err(|why| format!("{}: {why}", directory.join(CHECK).display()))?;
+    let check = check(at)?;
     // The first line is the checksum; a second one needs the key.
     if !check.starts_with(check_of(&text, None).as_bytes()) {
-        return Err(format!("{} is damaged: it does not fit {CHECK}", path.display()));
+        return Err(format!("{shown} is damaged: it does not fit {CHECK}"));
     }
-    let unreadable = |why| format!("{}: {why}", path.display());
+    let unreadable = |why| format!("{shown}: {why}");
     // The form comes first: another version may have other fields.
     let value: serde_json::Value = serde_json::from_slice(&text).map_err(unreadable)?;
     let form = value.get("form").and_then(serde_json::Value::as_u64);
@@ -63,49 +58,41 @@ pub(super) fn manifest(directory: &Path) -> Result<(Manifest, Vec<u8>), String> 
         return Err(format!(
             "{} is of a form that this version of Nines does not know: use the version that wrote \
              it, {}",
-            directory.display(),
+            at.shown(),
             value.get("program").and_then(|program| program.as_str()).unwrap_or("a newer one")
         ));
     }
     let manifest: Manifest = serde_json::from_value(value).map_err(unreadable)?;
     let is_encrypted = manifest.encryption.is_some();
     if check.iter().filter(|byte| **byte == b'\n').count() != 1 + usize::from(is_encrypted) {
-        return Err(format!("{} is damaged", directory.join(CHECK).display()));
+        return Err(format!("{} is damaged", at.shown_file(CHECK)));
     }
     let is_name = |name: &String| !name.contains('/') && !name.starts_with('.');
     if !manifest.files.keys().all(is_name) {
-        return Err(format!("{} names files elsewhere", path.display()));
+        return Err(format!("{shown} names files elsewhere"));
     }
     Ok((manifest, text))
 }
 
-/// The bytes of a small file.
-fn small(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    File::open(path)?.take(MANIFEST_MAX).read_to_end(&mut bytes)?;
-    Ok(bytes)
+fn check(at: &Place) -> Result<Vec<u8>, String> {
+    let check = at.small(CHECK, MANIFEST_MAX)?;
+    check.ok_or_else(|| format!("{}: it is missing", at.shown_file(CHECK)))
 }
 
 impl Backup {
     /// Opens a backup and reads its definitions.
-    pub(super) fn open(directory: &Path, given: &BackupKey) -> Result<Self, String> {
-        let (manifest, text) = manifest(directory)?;
-        let of_backup = |why: String| format!("{}: {why}", directory.display());
+    pub(super) fn open(at: &Place, given: &BackupKey) -> Result<Self, String> {
+        let (manifest, text) = manifest(at)?;
+        let of_backup = |why: String| format!("{}: {why}", at.shown());
         let key = key::find(given, manifest.encryption.as_ref()).map_err(of_backup)?;
-        let check = small(&directory.join(CHECK)).map_err(|why| of_backup(why.to_string()))?;
-        if check != check_of(&text, key.as_ref()).as_bytes() {
+        if check(at)? != check_of(&text, key.as_ref()).as_bytes() {
             return Err(format!(
                 "{} was changed by somebody who does not have the key",
-                directory.join(MANIFEST).display()
+                at.shown_file(MANIFEST)
             ));
         }
-        let mut backup = Self {
-            directory: directory.to_path_buf(),
-            manifest,
-            key,
-            contents: Contents::default(),
-            current: None,
-        };
+        let mut backup =
+            Self { place: at.clone(), manifest, key, contents: Contents::default(), current: None };
         let entry = backup.manifest.files.get(DEFINITIONS).cloned();
         let entry = entry.ok_or_else(|| of_backup("it has no definitions".to_owned()))?;
         let mut portions = backup.portions(DEFINITIONS, &entry)?;
@@ -135,7 +122,7 @@ impl Backup {
                 let (database, name) = (&table.database, &table.name);
                 return Err(format!(
                     "{}: the rows of {database}.{name} are missing",
-                    self.directory.display()
+                    self.place.shown()
                 ));
             }
         }
@@ -143,13 +130,12 @@ impl Backup {
     }
 
     fn of_file(&self, name: &str, why: &str) -> String {
-        format!("{}: {why}", self.directory.join(name).display())
+        format!("{}: {why}", self.place.shown_file(name))
     }
 
     fn portions(&self, name: &str, entry: &FileEntry) -> Result<Portions, String> {
-        let path = self.directory.join(name);
-        let file = File::open(&path).map_err(|why| self.of_file(name, &why.to_string()))?;
-        let size = file.metadata().map_err(|why| self.of_file(name, &why.to_string()))?.len();
+        let opened = self.place.open(name)?;
+        let (file, size) = opened.ok_or_else(|| self.of_file(name, "it is missing"))?;
         if size != entry.bytes {
             return Err(self.of_file(
                 name,
@@ -157,8 +143,8 @@ impl Backup {
             ));
         }
         Ok(Portions {
-            path,
-            file: BufReader::with_capacity(1 << 20, file),
+            shown: self.place.shown_file(name),
+            file,
             number: entry.number,
             left: size,
             portion: 0,
@@ -186,7 +172,7 @@ impl Backup {
 
 impl Portions {
     fn next(&mut self, key: Option<&DataKey>) -> Result<Option<Vec<u8>>, String> {
-        let shown = self.path.display().to_string();
+        let shown = &self.shown;
         let damaged = |at: u64| format!("{shown} is damaged: portion {at}");
         if self.left == 0 {
             let sum = hex(self.sum.clone().finish().as_ref());
@@ -196,16 +182,17 @@ impl Portions {
             };
         }
         let mut head = [0; HEAD];
-        self.file.read_exact(&mut head).map_err(|_| damaged(self.portion))?;
+        let cut = |why: std::io::Error| format!("{}: {why}", damaged(self.portion));
+        self.file.read_exact(&mut head).map_err(cut)?;
         let length = stored_length(head);
         let Some(left) = self.left.checked_sub((HEAD + length) as u64) else {
             return Err(damaged(self.portion));
         };
         let mut stored = vec![0; length];
-        self.file.read_exact(&mut stored).map_err(|_| damaged(self.portion))?;
+        self.file.read_exact(&mut stored).map_err(cut)?;
         self.sum.update(&head);
         self.sum.update(&stored);
-        let place = Place { file: self.number, portion: self.portion };
+        let place = Position { file: self.number, portion: self.portion };
         let raw = open(head, stored, place, key);
         let raw = raw.map_err(|why| format!("{}: {why}", damaged(self.portion)))?;
         (self.left, self.portion) = (left, self.portion + 1);
@@ -213,30 +200,39 @@ impl Portions {
     }
 }
 
-/// The backups in a directory, and in those that are in it, by name.
-pub(super) fn list(directory: &Path) -> Result<Vec<ListedBackup>, String> {
-    let failed = |why| format!("{}: {why}", directory.display());
-    if directory.join(MANIFEST).exists() {
-        return Ok(vec![listed(directory)]);
-    }
-    let mut places = Vec::new();
-    for entry in fs::read_dir(directory).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
-        if path.is_dir() {
-            places.push(path);
-        }
-    }
-    places.sort();
-    let is_backup = |path: &PathBuf| {
-        let named = |name: &str| path.join(name).exists();
-        named(MANIFEST) || named(CHECK) || named("000001.rows")
-    };
-    Ok(places.iter().filter(|path| is_backup(path)).map(|path| listed(path)).collect())
+/// The backups in a place, and in those that are in it, by name.
+pub(super) fn list(at: &Place) -> Result<Vec<ListedBackup>, String> {
+    Ok(places(at)?.iter().map(listed).collect())
 }
 
-fn listed(directory: &Path) -> ListedBackup {
-    let place = directory.display().to_string();
-    match manifest(directory) {
+/// Where there are backups, or what is left of some: a place, or those that are in it, by name.
+pub(super) fn places(at: &Place) -> Result<Vec<Place>, String> {
+    let names = at.names()?;
+    if names.iter().any(|name| name == MANIFEST) {
+        return Ok(vec![at.clone()]);
+    }
+    let mut places = Vec::new();
+    for name in names.iter().filter(|name| name.ends_with('/') && !is_aside(name)) {
+        let place = at.below(name);
+        // What others may not look into is none of theirs.
+        let Ok(names) = place.names() else { continue };
+        let is_own = |name: &String| is_rows(name) || name == MANIFEST || name == CHECK;
+        if names.iter().any(is_own) {
+            places.push(place);
+        }
+    }
+    Ok(places)
+}
+
+/// Whether a file has the name of one with rows.
+pub(super) fn is_rows(name: &str) -> bool {
+    let digits = name.strip_suffix(".rows").unwrap_or_default();
+    digits.len() >= 6 && digits.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn listed(at: &Place) -> ListedBackup {
+    let place = at.shown();
+    match manifest(at) {
         Ok((manifest, text)) => ListedBackup {
             place,
             began: manifest.began,
@@ -247,9 +243,9 @@ fn listed(directory: &Path) -> ListedBackup {
             state: "complete".to_owned(),
         },
         Err(why) => {
-            let state = match directory.join(MANIFEST).exists() {
-                true => why,
-                false => "incomplete: it is being written, or its SQL node has died".to_owned(),
+            let state = match at.has(MANIFEST) {
+                Ok(false) => "incomplete: it is being written, or its SQL node has died".to_owned(),
+                _ => why,
             };
             ListedBackup { place, began: 0, epoch: 0, bytes: 0, is_encrypted: false, state }
         }

@@ -2,11 +2,15 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use sql::{BackupKey, Contents, SavedTable};
 
 use super::format::{CHECK, MANIFEST};
+use super::place::Place;
+use super::prune::{self, Retention};
 use super::reader::{self, Backup};
+use super::rework::{self, Change};
 use super::writer::Writer;
 
 /// A directory of a test; removed when it is over.
@@ -31,6 +35,14 @@ impl Drop for Scratch {
     }
 }
 
+fn at(directory: &Path) -> Place {
+    Place::Directory(directory.to_path_buf())
+}
+
+fn create(directory: &Path, key: &BackupKey) -> Result<Writer, String> {
+    Writer::create(at(directory), key)
+}
+
 fn contents() -> Contents {
     let table = |name: &str, rows| SavedTable {
         database: "d".into(),
@@ -42,7 +54,7 @@ fn contents() -> Contents {
 }
 
 fn write(directory: &Path, key: &BackupKey) {
-    let mut writer = Writer::create(directory, key).unwrap();
+    let mut writer = create(directory, key).unwrap();
     writer.table(0).unwrap();
     writer.rows(b"rows that are replaced").unwrap();
     writer.table(0).unwrap();
@@ -54,7 +66,7 @@ fn write(directory: &Path, key: &BackupKey) {
 
 /// All of a backup, checked before.
 fn read(directory: &Path, key: &BackupKey) -> Result<Vec<Vec<u8>>, String> {
-    let mut backup = Backup::open(directory, key)?;
+    let mut backup = Backup::open(&at(directory), key)?;
     backup.verify()?;
     assert_eq!(backup.contents, contents());
     let mut portions = Vec::new();
@@ -93,7 +105,7 @@ fn what_was_written_is_read_with_its_key_alone() {
     }
     let wrong = BackupKey::Passphrase(b"wrong"[..].into());
     assert!(read(&scratch.at("2"), &wrong).unwrap_err().contains("the passphrase is wrong"));
-    let listed = reader::list(&scratch.0).unwrap();
+    let listed = reader::list(&at(&scratch.0)).unwrap();
     let states: Vec<_> = listed.iter().map(|one| (one.is_encrypted, one.state.as_str())).collect();
     assert_eq!(states, [(false, "complete"), (true, "complete"), (true, "complete")]);
 }
@@ -153,19 +165,149 @@ fn files_of_another_backup_or_version_are_refused() {
 fn what_is_not_finished_leaves_nothing() {
     let scratch = Scratch::new("unfinished");
     let directory = scratch.at("b");
-    let mut writer = Writer::create(&directory, &BackupKey::None).unwrap();
+    let mut writer = create(&directory, &BackupKey::None).unwrap();
     writer.table(0).unwrap();
     writer.rows(b"rows").unwrap();
-    assert!(reader::list(&scratch.0).unwrap()[0].state.starts_with("incomplete"));
-    assert!(Writer::create(&directory, &BackupKey::None).is_err(), "it is not empty");
+    assert!(reader::list(&at(&scratch.0)).unwrap()[0].state.starts_with("incomplete"));
+    assert!(create(&directory, &BackupKey::None).is_err(), "it is not empty");
     drop(writer);
     assert!(!directory.exists());
     fs::create_dir(&directory).unwrap();
-    drop(Writer::create(&directory, &BackupKey::None).unwrap());
+    drop(create(&directory, &BackupKey::None).unwrap());
     let missing = BackupKey::File("/nowhere/key".into());
-    assert!(Writer::create(&directory, &missing).is_err_and(|why| why.contains("/nowhere/key")));
+    assert!(create(&directory, &missing).is_err_and(|why| why.contains("/nowhere/key")));
     assert!(!directory.exists());
     fs::write(&directory, "a file").unwrap();
-    assert!(Writer::create(&directory, &BackupKey::None).is_err());
-    assert!(Writer::create(&scratch.at("no/parent"), &BackupKey::None).is_err());
+    assert!(create(&directory, &BackupKey::None).is_err());
+    assert!(create(&scratch.at("no/parent"), &BackupKey::None).is_err());
+}
+
+fn change(
+    directory: &Path,
+    change: Change,
+    old: &BackupKey,
+    new: &BackupKey,
+) -> Result<(), String> {
+    rework::change(&at(directory), None, change, old, new)
+}
+
+#[test]
+fn a_backup_gets_a_key_and_another_and_none() {
+    let scratch = Scratch::new("rework");
+    let [none, file, passphrase] = keys(&scratch);
+    let directory = scratch.at("b");
+    write(&directory, &none);
+    let before = read(&directory, &none).unwrap();
+    let id = reader::manifest(&at(&directory)).unwrap().0.id;
+    assert!(change(&directory, Change::Rekey, &none, &file).unwrap_err().contains("not encrypted"));
+    // An earlier call was killed: before the exchange, and after it.
+    let aside = scratch.at(".b.nines-rework");
+    fs::create_dir(&aside).unwrap();
+    fs::write(aside.join("000001.rows"), "half of it").unwrap();
+    change(&directory, Change::Encrypt, &none, &file).unwrap();
+    write(&aside, &none);
+    assert_eq!(reader::list(&at(&scratch.0)).unwrap().len(), 1, "what is aside is no backup");
+    assert!(change(&directory, Change::Encrypt, &none, &file).unwrap_err().contains("rekey"));
+    let rows = fs::read(directory.join("000002.rows")).unwrap_or_default();
+    let why = change(&directory, Change::Rekey, &passphrase, &file).unwrap_err();
+    assert!(why.contains("key file"), "{why}");
+    assert_eq!(read(&directory, &file).unwrap(), before);
+    change(&directory, Change::Rekey, &file, &passphrase).unwrap();
+    assert!(!aside.exists());
+    assert_eq!(fs::read(directory.join("000002.rows")).unwrap_or_default(), rows, "as it was");
+    assert!(read(&directory, &file).is_err());
+    assert_eq!(read(&directory, &passphrase).unwrap(), before);
+    // A damaged one stays as it is.
+    let damaged = directory.join("000001.rows");
+    let whole = fs::read(&damaged).unwrap();
+    fs::write(&damaged, &whole[..whole.len() - 1]).unwrap();
+    let why = change(&directory, Change::Decrypt, &passphrase, &none).unwrap_err();
+    assert!(why.contains("000001.rows") && !aside.exists(), "{why}");
+    fs::write(&damaged, &whole).unwrap();
+    let other = scratch.at("other");
+    rework::change(&at(&directory), Some(&at(&other)), Change::Decrypt, &passphrase, &none)
+        .unwrap();
+    assert_eq!(read(&other, &none).unwrap(), before);
+    change(&directory, Change::Decrypt, &passphrase, &none).unwrap();
+    assert_eq!(read(&directory, &none).unwrap(), before);
+    assert_eq!(reader::manifest(&at(&directory)).unwrap().0.id, id, "it is the same backup");
+}
+
+/// A backup of a set, begun at a day before today.
+fn write_of(directory: &Path, subject: &str, days_ago: i64) {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let began = since.as_micros() as i64 - days_ago * 86_400_000_000;
+    let mut writer = create(directory, &BackupKey::None).unwrap();
+    writer.finish(&Contents { began, subject: subject.into(), ..Contents::default() }).unwrap();
+}
+
+#[test]
+fn only_old_backups_with_newer_ones_of_their_set_are_removed() {
+    let scratch = Scratch::new("prune");
+    for (name, subject, days) in [
+        ("a1", "ALL", 1),
+        ("a2", "ALL", 2),
+        ("a3", "ALL", 40),
+        ("a4", "ALL", 50),
+        ("b1", "DATABASE x", 90),
+        ("b2", "DATABASE x", 91),
+    ] {
+        write_of(&scratch.at(name), subject, days);
+    }
+    fs::create_dir(scratch.at("notes")).unwrap();
+    fs::write(scratch.at("notes/manifest"), "mine").unwrap();
+    fs::create_dir(scratch.at("half")).unwrap();
+    fs::write(scratch.at("half/000001.rows"), "").unwrap();
+    write_of(&scratch.at("mixed"), "ALL", 400);
+    fs::write(scratch.at("mixed/notes.txt"), "mine").unwrap();
+    write_of(&scratch.at("torn"), "ALL", 400);
+    fs::write(scratch.at("torn/manifest.json"), "{}").unwrap();
+    write_of(&scratch.at("gaps"), "ALL", 400);
+    fs::remove_file(scratch.at("gaps/definitions")).unwrap();
+    std::os::unix::fs::symlink(scratch.at("a4"), scratch.at("link")).unwrap();
+    let names = || {
+        let entries = fs::read_dir(&scratch.0).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names.join(" ")
+    };
+    let retention = |keep, days: u64, is_rehearsal| Retention {
+        keep,
+        older_than: Duration::from_secs(days * 86_400),
+        incomplete: None,
+        is_rehearsal,
+    };
+    let pruned = |retention: &Retention| {
+        let mut out = Vec::new();
+        prune::run(&at(&scratch.0), retention, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    };
+    let all = names();
+    let text = pruned(&retention(1, 0, true));
+    assert_eq!((names(), text.matches("removes").count()), (all, 4), "{text}");
+    pruned(&retention(1, 45, false));
+    assert_eq!(names(), "a1 a2 a3 b1 gaps half link mixed notes torn");
+    pruned(&retention(2, 0, false));
+    assert_eq!(names(), "a1 a2 b1 gaps half link mixed notes torn");
+    pruned(&Retention { incomplete: Some(Duration::ZERO), ..retention(1, 0, false) });
+    assert_eq!(names(), "a1 b1 gaps link mixed notes torn");
+}
+
+#[test]
+fn only_plain_files_are_read() {
+    let scratch = Scratch::new("plain");
+    let directory = scratch.at("b");
+    write(&directory, &BackupKey::None);
+    let rows = directory.join("000002.rows");
+    fs::rename(&rows, scratch.at("elsewhere")).unwrap();
+    std::os::unix::fs::symlink(scratch.at("elsewhere"), &rows).unwrap();
+    assert!(read(&directory, &BackupKey::None).unwrap_err().contains("symbolic link"));
+    fs::remove_file(&rows).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(&rows).status().unwrap();
+    assert!(made.success());
+    // Nobody writes to the pipe: who waited for it would wait for ever.
+    assert!(read(&directory, &BackupKey::None).unwrap_err().contains("no plain file"));
+    let pipe = BackupKey::File(rows.display().to_string());
+    assert!(create(&scratch.at("c"), &pipe).is_err_and(|why| why.contains("no plain file")));
 }

@@ -15,6 +15,7 @@ use rustyline::history::MemHistory;
 use rustyline::validate::Validator;
 use rustyline::{Config, Context, Editor, Helper};
 
+use super::backup::shows_password;
 use super::words::WORDS;
 use super::{Outcome, Session};
 use crate::complain;
@@ -66,8 +67,9 @@ fn by_hand(session: &mut Session<'_>) -> Outcome {
             }
         };
         let words = super::words::cut(&line);
-        let is_new =
-            !words.is_empty() && editor.add_history_entry(line.as_str()).is_ok_and(|new| new);
+        let is_new = !words.is_empty()
+            && !shows_password(&words)
+            && editor.add_history_entry(line.as_str()).is_ok_and(|new| new);
         if let Some(path) = kept.as_deref().filter(|_| is_new) {
             keep(path, &line);
         }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use cluster_config::nearest;
 
-use super::certificates;
+use super::{backup, certificates};
 use crate::role::news::Level;
 
 /// What a line asks for.
@@ -62,6 +62,8 @@ pub(super) enum What {
     RotateKeys(Option<u16>),
     /// About tokens and certificates.
     Certificates(certificates::Order),
+    /// About backups.
+    Backup(backup::Order),
 }
 
 /// Whom an order is for.
@@ -79,7 +81,7 @@ impl What {
     pub(super) fn only_reads(&self) -> bool {
         match self {
             What::Stop { .. } | What::Restart { .. } => false,
-            What::AcceptLoss(_) | What::RotateKeys(_) => false,
+            What::AcceptLoss(_) | What::RotateKeys(_) | What::Backup(_) => false,
             What::Certificates(order) => order.only_reads(),
             _ => true,
         }
@@ -94,7 +96,7 @@ pub(super) struct Word {
 }
 
 /// All words, in the order of the help.
-pub(super) const WORDS: [Word; 18] = [
+pub(super) const WORDS: [Word; 20] = [
     word("show", "show", "the nodes by role, who holds which rows, and warnings"),
     word("status", "status [N]", "each node's state in one line; N STATUS, ALL STATUS"),
     word("groups", "groups", "node groups: who has all rows, who is being given them"),
@@ -136,6 +138,12 @@ pub(super) const WORDS: [Word; 18] = [
         "certificates of nodes and operators: list, revoke N|SERIAL|operator NAME, \
          create-operator NAME [--out DIR], export-ca [FILE], new-authority, retire-authority ID",
     ),
+    word(
+        "start",
+        "start backup [ID] [SNAPSHOTSTART] [WAIT COMPLETED] [ENCRYPT PASSWORD='…']",
+        "a backup of all, made by the SQL node of this host in its BackupDataDir",
+    ),
+    word("abort", "abort backup ID", "ends a backup that `start backup` makes"),
     word("config", "config", "the configuration in use, and its fingerprint"),
     word("version", "version", "the version that each node runs"),
     word("help", "help [WORD]", "this text, or more about a word"),
@@ -146,10 +154,8 @@ const fn word(name: &'static str, usage: &'static str, about: &'static str) -> W
 }
 
 /// Words of NDB's client without a counterpart, with what to do instead.
-const FOREIGN: [(&str, &str); 12] = [
+const FOREIGN: [(&str, &str); 10] = [
     ("start", "a process is started where it runs: `nines data -c HOST` (systemd: nines-data)"),
-    ("backup", "backups are made by an SQL node: BACKUP ALL INTO '/directory'"),
-    ("abort", "backups are ended by their SQL node: CANCEL BACKUP JOB 1"),
     ("enter", "single user mode is not available yet"),
     ("exit-single", "single user mode is not available yet"),
     ("create", "node groups are formed at the first start; adding some is not available yet"),
@@ -166,7 +172,7 @@ pub(super) fn parse(words: &[String]) -> Result<Order, String> {
     let mut rest: Vec<String> = Vec::new();
     let mut json = false;
     if let Some((first, rest)) = words.split_first()
-        && let Some(parsed) = about_certificates(first, rest)
+        && let Some(parsed) = about_names(first, rest)
     {
         return parsed;
     }
@@ -185,9 +191,19 @@ pub(super) fn parse(words: &[String]) -> Result<Order, String> {
     Ok(Order { what, json })
 }
 
-/// Reads an order about tokens or certificates, where letter case is that of names and files.
-fn about_certificates(first: &str, rest: &[String]) -> Option<Result<Order, String>> {
-    let read = match first.to_ascii_lowercase().as_str() {
+/// Reads an order about tokens, certificates or backups, where letter case is that of names, files
+/// and passwords.
+fn about_names(first: &str, rest: &[String]) -> Option<Result<Order, String>> {
+    let lower = first.to_ascii_lowercase();
+    let is_backup =
+        rest.first().is_some_and(|word| word.trim_end_matches(';').eq_ignore_ascii_case("backup"));
+    if is_backup && matches!(lower.as_str(), "start" | "abort") {
+        let rest: Vec<&str> = rest.iter().map(|word| word.trim_end_matches(';')).collect();
+        let rest: Vec<&str> = rest.into_iter().filter(|word| !word.is_empty()).collect();
+        let order = backup::read(&lower, &rest).map(What::Backup);
+        return Some(order.map(|what| Order { what, json: false }));
+    }
+    let read = match lower.as_str() {
         "token" | "tokens" => certificates::token,
         "certificates" | "certificate" => certificates::certificates,
         _ => return None,
@@ -282,7 +298,6 @@ fn plain(first: &str, rest: &[&str]) -> Result<What, String> {
             }
             What::Quit
         }
-        "start" if rest.first() == Some(&"backup") => return foreign("backup"),
         _ => return foreign(first),
     };
     match rest.first() {

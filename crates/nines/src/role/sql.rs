@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
+use cluster_config::{ClusterConfig, Node};
 use model::NodeId;
 use runtime::{
     Cluster, LinkListeners, NodeCredentials, NodeKey, NodeRole, Role, ServerTls, Setup, TlsSettings,
 };
-use sql::ServerAddress;
+use sql::{BackupPolicy, ServerAddress};
 
 use super::client::{Connect, Given};
 use super::credentials::{Asking, Besides, JoinOptions, is_due, keep_good, write};
@@ -16,7 +17,8 @@ use super::process::{Life, after, be_missed_at_once, live, log_of, report, watch
 use super::request::{CertificateRequest, Certified};
 use super::token::Token;
 use super::{credentials_of, link_credentials, links};
-use crate::application;
+use crate::application::{self, Resources};
+use crate::backup::ObjectStore;
 use crate::http::Endpoint;
 use crate::layout::Layout;
 use crate::machine::Cpus;
@@ -80,14 +82,11 @@ pub(crate) fn run(options: &SqlOptions) -> Result<(), String> {
     let given = own.temporary_directory().map(Path::new);
     let temporary = options.place.temporary.as_deref().or(given);
     let temporary = place.temporary(temporary, config.encrypts_any())?;
-    let application = application::sql_node(
-        address,
-        admission,
-        &options.place.variables,
-        options.durable,
-        own.query_memory(),
-        temporary,
-    );
+    let (backups, store) = backups(&config, own);
+    let query_memory = own.query_memory();
+    let resources = Resources { query_memory, temporary, backups, store };
+    let (variables, durable) = (&options.place.variables, options.durable);
+    let application = application::sql_node(address, admission, variables, durable, resources);
     let cluster = Cluster::start(Setup {
         config: Arc::new(config.kernel(node, threads, 0)),
         threads,
@@ -111,6 +110,23 @@ pub(crate) fn run(options: &SqlOptions) -> Result<(), String> {
     serves_http.iter().for_each(|line| log(line));
     let life = Life { ready, announcement, leaves: false, on_disk: false, log: &*log };
     after(live(cluster, &happenings, &life)?)
+}
+
+/// What the configuration says of backups.
+fn backups(config: &ClusterConfig, own: &Node) -> (BackupPolicy, ObjectStore) {
+    let policy = BackupPolicy {
+        rate: own.backup_rate(),
+        requires_key: config.requires_encrypted_backups(own),
+        directory: own.backup_directory().map(str::to_owned),
+    };
+    let given = |name: &str| own.backup_store(name).map(str::to_owned);
+    let store = ObjectStore {
+        endpoint: given("BackupS3Endpoint"),
+        region: given("BackupS3Region"),
+        keys: given("BackupS3CredentialsFile").map(PathBuf::from),
+        authorities: given("BackupS3Authorities").map(PathBuf::from),
+    };
+    (policy, store)
 }
 
 /// The certificate that clients of MySQL are shown, by which `--ssl-mode=VERIFY_IDENTITY` knows the

@@ -251,7 +251,7 @@ impl NodeCredentials {
         let current = self.current();
         let trust = current.trust.clone();
         let verifier = Arc::new(Verifier { trust, expected, mandatory: true, noted });
-        let mut config = ClientConfig::builder_with_provider(suites())
+        let mut config = ClientConfig::builder_with_provider(crypto_provider())
             .with_protocol_versions(&[&TLS13])
             .expect("the provider speaks TLS 1.3")
             .dangerous()
@@ -277,7 +277,7 @@ impl NodeCredentials {
         let current = self.current();
         let trust = current.trust.clone();
         let verifier = Arc::new(Verifier { trust, expected: None, mandatory, noted });
-        let mut config = ServerConfig::builder_with_provider(suites())
+        let mut config = ServerConfig::builder_with_provider(crypto_provider())
             .with_protocol_versions(&[&TLS13])
             .expect("the provider speaks TLS 1.3")
             .with_client_cert_verifier(verifier)
@@ -294,8 +294,8 @@ impl NodeCredentials {
     }
 }
 
-/// The ciphers of links.
-fn suites() -> Arc<CryptoProvider> {
+/// The ciphers of links, and of what a process asks of others over TLS.
+pub fn crypto_provider() -> Arc<CryptoProvider> {
     static PROVIDER: std::sync::OnceLock<Arc<CryptoProvider>> = std::sync::OnceLock::new();
     PROVIDER.get_or_init(|| Arc::new(provider::default_provider())).clone()
 }
@@ -312,7 +312,7 @@ impl Current {
         let authorities = authorities.iter().filter_map(|der| Certificate::parse(der));
         let authorities: BTreeSet<String> =
             authorities.map(|says| authority_id(&says.public_key)).collect();
-        let trust = Trust::new(roots, authorities, revoked, suites(), standing.clone());
+        let trust = Trust::new(roots, authorities, revoked, crypto_provider(), standing.clone());
         let trust =
             trust.map_err(|why| format!("authorities of {}: {why}", files.authority.display()))?;
         let (chain, says) = files::chain(&files.certificate)?;
@@ -320,7 +320,7 @@ impl Current {
         let identity = NodeIdentity::of(&says).ok_or_else(|| {
             format!("the certificate in {name} names no node: it has no URI nines://…/ROLE/NODE")
         })?;
-        let certified = CertifiedKey::from_der(chain.clone(), key.clone_key(), &suites());
+        let certified = CertifiedKey::from_der(chain.clone(), key.clone_key(), &crypto_provider());
         let certified = certified.map_err(|error| match error {
             rustls::Error::InconsistentKeys(_) => {
                 format!("the key in {} is not that of the certificate in {name}", {

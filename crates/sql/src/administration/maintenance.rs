@@ -2,9 +2,9 @@
 //!
 //! # Guarantees
 //! CHECK compares all replicas of a table row by row, and its rows with the parts of large values;
-//! CHECKSUM sums up its rows. Both do so as of one snapshot, and neither disturbs changes, nor is
-//! disturbed by them. The other statements have nothing
-//! to do, and say so as MySQL does.
+//! CHECKSUM sums up the values of its rows. Both do so as of one snapshot, and neither disturbs
+//! changes, nor is disturbed by them. The other statements have nothing to do, and say so as MySQL
+//! does.
 
 use std::sync::Arc;
 
@@ -68,7 +68,11 @@ async fn checksum(
     for name in &statement.tables {
         let full = session.full_name(name)?;
         let sum = match session.definition(name) {
-            Ok(definition) => Datum::UInt(sum_of_rows(session, &definition.table).await?),
+            Ok(definition) => {
+                let snapshot = Snapshot::open(session).await?;
+                let sum = check::sum(&snapshot.kernel, &definition, snapshot.epoch).await?;
+                Datum::UInt(sum)
+            }
             Err(error) => {
                 session.note_warning(error);
                 Datum::Null
@@ -78,31 +82,6 @@ async fn checksum(
         out.drain().await;
     }
     Ok(Outcome::Rows)
-}
-
-async fn sum_of_rows(session: &Session, table: &Arc<Table>) -> Result<u64, Failure> {
-    let snapshot = Snapshot::open(session).await?;
-    if table.large.is_some() {
-        // What is stored names values by chance.
-        return check::sum(&snapshot.kernel, table, snapshot.epoch).await;
-    }
-    let mut sum = 0u64;
-    for partition in partitions(table) {
-        let primary = session.kernel.cluster().primary(partition);
-        let digest = match primary {
-            Some(primary) => snapshot.digest(partition, primary.node).await?,
-            None => None,
-        };
-        // A replica that cannot tell has been lost meanwhile.
-        let digest = digest.ok_or_else(|| lost(partition))?;
-        sum = sum.wrapping_add(digest.sum);
-    }
-    Ok(sum)
-}
-
-fn lost(partition: PartitionId) -> Failure {
-    let code = model::ErrorCode::MembershipChanged;
-    Failure::Refused(model::Refusal::new(code, partition.to_string()))
 }
 
 /// Compares the replicas of a table; how they differ, if they do.

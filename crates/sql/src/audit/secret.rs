@@ -10,7 +10,8 @@ use std::borrow::Cow;
 
 use sql_parser::SqlMode;
 use sql_parser::ast::{
-    AuthenticationSecret, BackupOption, BackupValue, Prepare, PrepareSource, Statement, UserSpec,
+    AuthenticationSecret, BackupOption, BackupValue, Prepare, PrepareSource, Show, Statement,
+    UserSpec,
 };
 
 use super::event::TEXT_MAX;
@@ -44,7 +45,7 @@ fn written_anew(statement: &Statement, mode: SqlMode) -> Option<String> {
             | Statement::Backup(_)
             | Statement::Restore(_)
             | Statement::Unsupported { .. }
-    );
+    ) || matches!(statement, Statement::Show(show) if matches!(**show, Show::Backups(_)));
     // Others may be large.
     let mut copy = has_place.then(|| statement.clone())?;
     match &mut copy {
@@ -55,6 +56,12 @@ fn written_anew(statement: &Statement, mode: SqlMode) -> Option<String> {
         }
         Statement::Backup(backup) | Statement::Restore(backup) => {
             backup.options.iter_mut().for_each(hide_in_option);
+            hide_in_place(&mut backup.place);
+        }
+        Statement::Show(show) => {
+            if let Show::Backups(place) = &mut **show {
+                hide_in_place(place);
+            }
         }
         Statement::Prepare(prepare) => hide_in_prepare(prepare, mode)?,
         // Nothing but its name is known of an unsupported one.
@@ -86,6 +93,14 @@ fn hide_in_option(option: &mut BackupOption) {
     }
 }
 
+/// An address that says more than where: that may be a name and a password.
+fn hide_in_place(place: &mut Box<[u8]>) {
+    let is_address = place.windows(3).any(|part| part == b"://");
+    if is_address && place.iter().any(|byte| b"@?#&".contains(byte)) {
+        hide(place);
+    }
+}
+
 /// PREPARE of a text: the statement that is in it, as it may be seen.
 fn hide_in_prepare(prepare: &mut Prepare, mode: SqlMode) -> Option<()> {
     let PrepareSource::Text(text) = &mut prepare.source else { return None };
@@ -114,7 +129,8 @@ fn masked(text: &[u8], mode: SqlMode) -> Cow<'_, str> {
 
 fn speaks_of_passwords(text: &[u8]) -> bool {
     let has = |word: &[u8]| text.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word));
-    has(b"identified") || has(b"password") || has(b"passphrase")
+    let is_address = has(b"s3://") && text.contains(&b'@');
+    is_address || has(b"identified") || has(b"password") || has(b"passphrase")
 }
 
 /// How long the string, quoted name or comment is that begins a text; 1 if none does.
@@ -186,6 +202,10 @@ mod tests {
             "SELECT 1 # password S3cret\n + 1",
             "SELECT 1 -- password S3cret\n + 1",
             "CREATE USER u /* it's */ IDENTIFIED BY 'S3cret' -- S3cret",
+            "BACKUP ALL INTO 's3://key:S3cret@bucket/path'",
+            "RESTORE ALL FROM 's3://bucket/path?X-Amz-Signature=S3cret'",
+            "SHOW BACKUPS IN 's3://key:S3cret@bucket'",
+            "BACKUP ALL 's3://key:S3cret@bucket/path'",
         ] {
             let shown = shown(text);
             assert!(!shown.contains("S3cret") && shown.contains(SECRET), "{text}: {shown}");

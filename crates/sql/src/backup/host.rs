@@ -136,6 +136,9 @@ pub struct Contents {
     pub ended: i64,
     /// What was asked for: `ALL`, or names.
     pub subject: String,
+    /// What tells its cluster from others; empty if that is not known.
+    #[serde(default)]
+    pub cluster: String,
     /// Databases.
     pub databases: Vec<SavedDatabase>,
     /// Tables; their rows are numbered by their places in this list.

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use sql_expression::SqlError;
+use stdx::Instant;
 
 use super::host::{BackupHost, failed};
 
@@ -19,9 +20,21 @@ const ENDED_MAX: usize = 50;
 #[derive(Clone, Debug, Default)]
 pub struct Backups(Arc<Inner>);
 
+/// What the configuration says of backups.
+#[derive(Clone, Debug, Default)]
+pub struct BackupPolicy {
+    /// Bytes of rows that a backup or a restore handles in a second; none for no limit.
+    pub rate: Option<u64>,
+    /// A backup has a key.
+    pub requires_key: bool,
+    /// Where backups are made that are given a name and no place.
+    pub directory: Option<String>,
+}
+
 #[derive(Debug, Default)]
 struct Inner {
     host: OnceLock<Arc<dyn BackupHost>>,
+    policy: OnceLock<BackupPolicy>,
     jobs: Mutex<Jobs>,
 }
 
@@ -48,10 +61,22 @@ pub(crate) struct Job {
     pub(crate) rows: u64,
     /// Bytes of rows so far, before they are compressed.
     pub(crate) bytes: u64,
+    /// Since when rows are handled, and how many there are about, where that is known.
+    pub(crate) work: Option<(Instant, u64)>,
     /// `running`, `succeeded`, or why it failed.
     pub(crate) state: String,
     /// It is to end.
     pub(super) is_cancelled: bool,
+}
+
+impl Job {
+    /// How long it will take still, if it goes on as it has.
+    pub(crate) fn seconds_left(&self, now: Instant) -> Option<u64> {
+        let (began, all) = self.work.filter(|_| self.state == RUNNING && self.rows > 0)?;
+        let taken = u128::from(now.since(began).as_nanos());
+        let left = u128::from(all.saturating_sub(self.rows));
+        u64::try_from((taken * left / u128::from(self.rows)).div_ceil(1_000_000_000)).ok()
+    }
 }
 
 impl Backups {
@@ -59,6 +84,16 @@ impl Backups {
     pub fn serve_by(&self, host: Arc<dyn BackupHost>) {
         // A second one has nothing to say.
         let _ = self.0.host.set(host);
+    }
+
+    /// Has backups follow what the configuration says. The first time counts.
+    pub fn configure(&self, policy: BackupPolicy) {
+        // A second one has nothing to say.
+        let _ = self.0.policy.set(policy);
+    }
+
+    pub(super) fn policy(&self) -> BackupPolicy {
+        self.0.policy.get().cloned().unwrap_or_default()
     }
 
     pub(super) fn host(&self) -> Result<Arc<dyn BackupHost>, SqlError> {
@@ -156,6 +191,8 @@ impl Drop for OwnJob {
 
 #[cfg(test)]
 mod tests {
+    use stdx::Duration;
+
     use super::*;
 
     #[test]
@@ -164,7 +201,11 @@ mod tests {
         assert!(backups.host().is_err() && !backups.cancel(1));
         let first = backups.begin(Job { kind: "BACKUP", ..Job::default() });
         let second = backups.begin(Job::default());
-        assert!(first.tell(|job| job.rows = 5).is_ok());
+        let began = Instant::ZERO + Duration::from_secs(100);
+        assert_eq!(backups.all()[0].1.seconds_left(began), None);
+        assert!(first.tell(|job| (job.rows, job.work) = (5, Some((began, 25)))).is_ok());
+        let (_, job) = &backups.all()[0];
+        assert_eq!(job.seconds_left(began + Duration::from_secs(10)), Some(40));
         assert!(backups.cancel(first.number));
         assert_eq!(first.tell(|_| ()).unwrap_err().code(), 1317);
         let cancelled = first.tell(|_| ());

@@ -23,6 +23,7 @@ use super::host::{BackupFiles, BackupReply, BackupRequest, Contents, answered, a
 use super::jobs::{Job, OwnJob};
 use super::options::Options;
 use super::rows::Rows;
+use super::throttle::Throttle;
 use super::{is_temporary, now};
 use crate::catalog::draft::Complete;
 use crate::catalog::names::{RESTORE_PREFIX, TableName, restored_by};
@@ -59,9 +60,9 @@ pub(super) async fn run(
     restore: &ast::Backup,
     _: &mut ResultWriter,
 ) -> Result<Outcome, SqlError> {
-    let options = Options::read(&restore.options)?;
-    let place = super::place(&restore.place)?;
+    let options = Options::read(&restore.options, true)?;
     let backups = session.shared.directory.backups().clone();
+    let place = super::place(&restore.place, &backups)?;
     let files = backups.host()?.begin().ok_or_else(|| failed("the system has no more threads"))?;
     let (kind, user) = ("RESTORE", session.user.clone());
     let began = now(session);
@@ -80,8 +81,10 @@ pub(super) async fn run(
                         job: &job,
                         number,
                         made: Vec::new(),
+                        replaced: Vec::new(),
                         databases: Vec::new(),
                         rows: 0,
+                        throttle: Throttle::new(options.max_rate.or(backups.policy().rate)),
                     };
                     let result = Box::pin(work.all(session, &restore.subject)).await;
                     if result.is_err() {
@@ -111,9 +114,12 @@ struct Work<'a> {
     number: u64,
     /// Tables and views that were made aside, with the names they will have.
     made: Vec<(TableId, TableName)>,
+    /// Tables and views that go when those are shown.
+    replaced: Vec<TableId>,
     /// Databases that were made.
     databases: Vec<String>,
     rows: u64,
+    throttle: Throttle,
 }
 
 /// A table of the backup that is restored.
@@ -122,6 +128,8 @@ struct Target {
     saved: usize,
     name: TableName,
     definition: Complete,
+    /// The table that has this name now, and goes.
+    replaces: Option<TableId>,
     /// The foreign keys whose parents are in the same backup, and restored with it.
     known: Vec<String>,
 }
@@ -130,9 +138,16 @@ struct Target {
 #[derive(Default)]
 struct Plan {
     tables: Vec<Target>,
-    views: Vec<(usize, TableName)>,
+    views: Vec<(usize, TableName, Option<TableId>)>,
     /// Databases with their texts.
     databases: Vec<(String, String)>,
+}
+
+impl Plan {
+    fn replaced(&self) -> Vec<TableId> {
+        let views = self.views.iter().map(|(_, _, replaces)| *replaces);
+        self.tables.iter().map(|target| target.replaces).chain(views).flatten().collect()
+    }
 }
 
 impl Work<'_> {
@@ -144,9 +159,18 @@ impl Work<'_> {
         session.catch_up().await;
         sweep(session).await?;
         let plan = self.plan(session, subject)?;
+        self.replaced = plan.replaced();
         let lives = session.kernel.cluster().restarts.len();
         let count = plan.tables.len();
-        self.job.tell(|job| job.tables = (0, count))?;
+        let rows = match self.options.structure_only {
+            true => 0,
+            false => plan.tables.iter().map(|of| self.contents.tables[of.saved].rows).sum(),
+        };
+        let now = session.kernel.now();
+        self.job.tell(|job| {
+            job.tables = (0, count);
+            job.work = Some((now, rows));
+        })?;
         for (name, text) in &plan.databases {
             if restore::make_database(session, name, text).await? {
                 self.databases.push(name.clone());
@@ -156,7 +180,7 @@ impl Work<'_> {
             self.table(session, target).await?;
             self.job.tell(|job| job.tables.0 += 1)?;
         }
-        for (at, name) in &plan.views {
+        for (at, name, _) in &plan.views {
             let aside = self.aside();
             let text = &self.contents.views[*at].text;
             let id = restore::stage_view(session, name, &aside, text).await?;
@@ -171,7 +195,11 @@ impl Work<'_> {
         }
         self.job.tell(|_| ())?;
         if !self.made.is_empty() {
-            restore::show(session, &self.made).await?;
+            restore::show(session, &self.made, &self.replaced).await?;
+            for id in &self.replaced {
+                // What remains of the sequence is a row nobody looks at.
+                let _ = session.shared.sequences.forget(&session.kernel.beside(), *id).await;
+            }
         }
         if self.options.accounts {
             self.accounts(session).await?;
@@ -247,8 +275,8 @@ impl Work<'_> {
         for (at, view) in self.contents.views.iter().enumerate() {
             if view.database == from {
                 let name = TableName { database: into.to_owned(), name: view.name.clone() };
-                check_free(session, &name)?;
-                plan.views.push((at, name));
+                let replaces = self.check_free(session, &name)?;
+                plan.views.push((at, name, replaces));
             }
         }
         Ok(())
@@ -279,16 +307,39 @@ impl Work<'_> {
         let mut views = self.contents.views.iter();
         let at = views.position(|view| is_it(&view.database, &view.name));
         let at = at.ok_or_else(|| failed(&format!("{} is not in the backup", from.full())))?;
-        check_free(session, &into)?;
-        plan.views.push((at, into));
+        let replaces = self.check_free(session, &into)?;
+        plan.views.push((at, into, replaces));
         Ok(())
     }
 
     fn target(&self, session: &Session, at: usize, name: TableName) -> Result<Target, SqlError> {
-        check_free(session, &name)?;
-        let definition =
-            restore::definition(&self.saved(at), &name, &self.contents.tables[at].text)?;
-        Ok(Target { saved: at, name, definition, known: Vec::new() })
+        let replaces = self.check_free(session, &name)?;
+        let definition = match replaces.filter(|_| self.options.data_only) {
+            Some(id) => {
+                let cluster = session.kernel.cluster();
+                let table = cluster.tables.get(&id);
+                let text = table.map(|table| String::from_utf8_lossy(&table.description));
+                restore::definition(&name, &name, &text.unwrap_or_default())?
+            }
+            None if self.options.data_only => {
+                return Err(error::no_such_table(&name.database, &name.name));
+            }
+            None => restore::definition(&self.saved(at), &name, &self.contents.tables[at].text)?,
+        };
+        Ok(Target { saved: at, name, definition, replaces, known: Vec::new() })
+    }
+
+    /// Refuses a name that is taken, unless what has it is to go: then tells what that is.
+    fn check_free(&self, session: &Session, name: &TableName) -> Result<Option<TableId>, SqlError> {
+        let taken = session.kernel.cluster().table_named(&name.full()).map(|table| table.id);
+        match taken {
+            Some(_) if !self.options.overwrite => Err(failed(&format!(
+                "{} is there already: drop it, restore under another name with AS, or say WITH \
+                 overwrite",
+                name.full()
+            ))),
+            taken => Ok(taken),
+        }
     }
 
     /// The name that a table has in the backup.
@@ -300,10 +351,18 @@ impl Work<'_> {
     /// Has foreign keys refer to the new names of parents that are restored too, and to the
     /// database that a table comes into where they referred to the one that it comes from.
     fn find_parents(&self, plan: &mut Plan) {
+        let from = |other: &Target| match self.options.data_only {
+            // The definitions are those that are there, and so are the names in them.
+            true => other.name.clone(),
+            false => self.saved(other.saved),
+        };
         let names: Vec<(TableName, TableName)> =
-            plan.tables.iter().map(|other| (self.saved(other.saved), other.name.clone())).collect();
+            plan.tables.iter().map(|other| (from(other), other.name.clone())).collect();
         for target in &mut plan.tables {
-            let own = self.saved(target.saved);
+            let own = match self.options.data_only {
+                true => target.name.clone(),
+                false => self.saved(target.saved),
+            };
             for key in &mut target.definition.foreign_keys {
                 let found = match key.parent == own {
                     true => Some(&target.name),
@@ -311,7 +370,10 @@ impl Work<'_> {
                 };
                 if let Some(parent) = found {
                     key.parent = parent.clone();
-                    target.known.push(key.name.clone());
+                    // Another definition may have other foreign keys than the rows were held to.
+                    if !self.options.data_only {
+                        target.known.push(key.name.clone());
+                    }
                 } else if key.parent.database == own.database {
                     key.parent.database.clone_from(&target.name.database);
                 }
@@ -323,7 +385,8 @@ impl Work<'_> {
     async fn table(&mut self, session: &mut Session, target: &Target) -> Result<(), SqlError> {
         let saved = &self.contents.tables[target.saved];
         let aside = self.aside();
-        let id = restore::stage(session, &target.name, &aside, &target.definition).await?;
+        let id = restore::stage(session, &target.name, target.replaces, &aside, &target.definition)
+            .await?;
         self.made.push((id, target.name.clone()));
         if self.options.structure_only {
             return Ok(());
@@ -364,7 +427,7 @@ impl Work<'_> {
 
     /// Inserts the rows of a table; how many there were.
     async fn fill(
-        &self,
+        &mut self,
         session: &mut Session,
         saved: usize,
         into: &Destination,
@@ -393,7 +456,9 @@ impl Work<'_> {
                 }
             }
             count += self.insert(session, &kernel, into, &mut batch).await?;
-            self.job.tell(|job| job.bytes += bytes.len() as u64)?;
+            let bytes = bytes.len() as u64;
+            self.job.tell(|job| job.bytes += bytes)?;
+            self.throttle.pace(&kernel, self.job, bytes).await?;
         }
     }
 
@@ -462,7 +527,7 @@ impl Work<'_> {
 /// permitting, and those whose parents are others than in the backup.
 fn check_parents(session: &Session, plan: &Plan) -> Result<(), SqlError> {
     let mut names = std::collections::BTreeSet::new();
-    let views = plan.views.iter().map(|(_, name)| name);
+    let views = plan.views.iter().map(|(_, name, _)| name);
     for name in plan.tables.iter().map(|target| &target.name).chain(views) {
         if !names.insert(name.full()) {
             return Err(error::table_exists(&name.name));
@@ -486,17 +551,6 @@ fn check_parents(session: &Session, plan: &Plan) -> Result<(), SqlError> {
         }
     }
     Ok(())
-}
-
-/// Refuses a name that is taken.
-fn check_free(session: &Session, name: &TableName) -> Result<(), SqlError> {
-    match session.kernel.cluster().table_named(&name.full()) {
-        None => Ok(()),
-        Some(_) => Err(failed(&format!(
-            "{} is there already: drop it, or restore under another name with AS",
-            name.full()
-        ))),
-    }
 }
 
 /// Where the values of a saved row stand in a row of the table.

@@ -25,6 +25,7 @@ use super::jobs::{Job, OwnJob};
 use super::now;
 use super::options::Options;
 use super::rows::encode;
+use super::throttle::Throttle;
 use crate::access::{ReadMode, Reader};
 use crate::catalog::error;
 use crate::catalog::names::{TableName, tables_of};
@@ -32,6 +33,7 @@ use crate::catalog::view::is_view;
 use crate::kernel::Kernel;
 use crate::result::{Outcome, ResultColumn, ResultWriter};
 use crate::session::Session;
+use crate::statistics::Sizes;
 
 /// Bytes of rows that are handed over at once, about.
 const PORTION: usize = 1 << 20;
@@ -48,15 +50,22 @@ pub(super) async fn run(
     backup: &ast::Backup,
     out: &mut ResultWriter,
 ) -> Result<Outcome, SqlError> {
-    let options = Options::read(&backup.options)?;
-    let place = super::place(&backup.place)?;
-    if session.shared.address.encrypted && options.key == super::BackupKey::None {
-        return Err(failed(
-            "the cluster is encrypted, and so are its backups: say WITH key_file = '…' or WITH \
-             passphrase = '…'",
-        ));
-    }
+    let options = Options::read(&backup.options, false)?;
     let backups = session.shared.directory.backups().clone();
+    let place = super::place(&backup.place, &backups)?;
+    let policy = backups.policy();
+    if options.key == super::BackupKey::None {
+        let why = match (session.shared.address.encrypted, policy.requires_key) {
+            (true, _) => Some("the cluster is encrypted, and so are its backups"),
+            (false, true) => Some("RequireEncryptedBackup=1 is set"),
+            (false, false) => None,
+        };
+        if let Some(why) = why {
+            let remedy = "say WITH key_file = '…' or WITH passphrase = '…'";
+            return Err(failed(&format!("{why}: {remedy}")));
+        }
+    }
+    let mut throttle = Throttle::new(options.max_rate.or(policy.rate));
     let files = backups.host()?.begin().ok_or_else(|| failed("the system has no more threads"))?;
     let (kind, user) = ("BACKUP", session.user.clone());
     let began = now(session);
@@ -66,7 +75,10 @@ pub(super) async fn run(
     let result = loop {
         let create = BackupRequest::Create { place: place.clone(), key: options.key.clone() };
         let result = match done(&kernel, &*files, create).await {
-            Ok(_) => Box::pin(whole(session, backup, &options, &*files, &job)).await,
+            Ok(_) => {
+                let writing = Writing { files: &*files, job: &job, throttle: &mut throttle };
+                Box::pin(whole(session, backup, &options, writing)).await
+            }
             Err(error) => Err(error),
         };
         match result {
@@ -133,14 +145,21 @@ struct Chosen {
     views: Vec<SavedView>,
 }
 
+/// Where rows go, and how fast.
+struct Writing<'a> {
+    files: &'a dyn BackupFiles,
+    job: &'a OwnJob,
+    throttle: &'a mut Throttle,
+}
+
 /// Writes all of it once; what is in it, and its size.
 async fn whole(
     session: &mut Session,
     backup: &ast::Backup,
     options: &Options,
-    files: &dyn BackupFiles,
-    job: &OwnJob,
+    mut writing: Writing<'_>,
 ) -> Result<(Contents, u64), SqlError> {
+    let (files, job) = (writing.files, writing.job);
     let kernel = session.kernel.beside();
     let (snapshot, chosen) = opened(session, backup, &kernel).await?;
     let mut contents = Contents {
@@ -148,6 +167,7 @@ async fn whole(
         epoch: snapshot.epoch.0,
         began: now(session),
         subject: subject(&backup.subject),
+        cluster: format!("{:?}", kernel.cluster().id),
         databases: chosen.databases,
         views: chosen.views,
         ..Contents::default()
@@ -158,8 +178,14 @@ async fn whole(
             contents.accounts.push((name.to_string(), text(kept)?));
         }
     }
-    let count = chosen.tables.len();
-    job.tell(|job| (job.tables, job.rows, job.bytes) = ((0, count), 0, 0))?;
+    let tables: Vec<Arc<Table>> = chosen.tables.iter().map(|(_, table)| table.clone()).collect();
+    let sizes = Sizes::of(session, Some(&tables)).await;
+    let sizes = tables.iter().map(|table| sizes.table(table).map(|size| size.rows));
+    let work = sizes.sum::<Option<u64>>().map(|rows| (kernel.now(), rows));
+    job.tell(|job| {
+        (job.tables, job.rows, job.bytes) = ((0, tables.len()), 0, 0);
+        job.work = work.filter(|_| !options.structure_only);
+    })?;
     for (at, (name, table)) in chosen.tables.iter().enumerate() {
         let columns = kept_columns(table);
         let named = columns.iter().map(|at| table.columns[*at].name.clone()).collect();
@@ -178,17 +204,7 @@ async fn whole(
                 mode: ReadMode::Snapshot(snapshot.epoch),
                 projection: Projection::All,
             };
-            let before = job_figures(job);
-            let mut attempt = 1;
-            saved.rows = loop {
-                job.tell(|job| (job.rows, job.bytes) = before.get())?;
-                done(&kernel, files, BackupRequest::Table(at)).await?;
-                match rows(&reader, &columns, files, job).await {
-                    Err(error) if super::is_temporary(&error) && attempt < ATTEMPTS => attempt += 1,
-                    result => break result?,
-                }
-                kernel.sleep(PAUSE).await?;
-            };
+            saved.rows = rows_of(at, &reader, &columns, &mut writing).await?;
             // Read after the rows: what they have was given out before.
             saved.next = session.shared.sequences.kept(&kernel, table.id).await?;
         }
@@ -201,6 +217,27 @@ async fn whole(
     match done(&kernel, files, finish).await? {
         BackupReply::Finished(size) => Ok((contents, size)),
         _ => Err(failed("the host gives no size of the backup")),
+    }
+}
+
+/// The rows of the table at a place, read again when a node has failed; how many there are.
+async fn rows_of(
+    at: usize,
+    reader: &Reader,
+    columns: &[usize],
+    writing: &mut Writing<'_>,
+) -> Result<u64, SqlError> {
+    let (files, job) = (writing.files, writing.job);
+    let before = job_figures(job);
+    let mut attempt = 1;
+    loop {
+        job.tell(|job| (job.rows, job.bytes) = before.get())?;
+        done(&reader.kernel, files, BackupRequest::Table(at)).await?;
+        match rows(reader, columns, writing).await {
+            Err(error) if super::is_temporary(&error) && attempt < ATTEMPTS => attempt += 1,
+            result => return result,
+        }
+        reader.kernel.sleep(PAUSE).await?;
     }
 }
 
@@ -234,9 +271,9 @@ async fn opened<'a>(
 async fn rows(
     reader: &Reader,
     columns: &[usize],
-    files: &dyn BackupFiles,
-    job: &OwnJob,
+    writing: &mut Writing<'_>,
 ) -> Result<u64, SqlError> {
+    let (files, job) = (writing.files, writing.job);
     let mut scan = reader.scan(ScanRange::Heap, None, None, None);
     let is_large = reader.references().is_some();
     let mut buffer = Vec::with_capacity(PORTION + PORTION / 4);
@@ -261,6 +298,7 @@ async fn rows(
                     answered(&reader.kernel, first).await?;
                 }
                 job.tell(|job| job.bytes += bytes)?;
+                writing.throttle.pace(&reader.kernel, job, bytes).await?;
             }
         }
         count += found;
@@ -275,6 +313,7 @@ async fn rows(
         answered(&reader.kernel, answer).await?;
     }
     job.tell(|job| job.bytes += bytes)?;
+    writing.throttle.pace(&reader.kernel, job, bytes).await?;
     Ok(count)
 }
 

@@ -79,6 +79,14 @@ impl Linked {
         self.described.insert(now.table.id, change);
     }
 
+    /// Leaves out a table that goes by the same command; its name stands for it still.
+    pub(super) fn leave_out(&mut self, session: &Session, id: TableId) {
+        self.described.remove(&id);
+        if let Some(table) = session.kernel.cluster().tables.get(&id) {
+            self.expect(session, &table.name);
+        }
+    }
+
     /// The change of a table, with those of the others.
     pub(super) fn with(self, change: SchemaChange) -> SchemaChange {
         match self.is_empty() {

@@ -55,15 +55,17 @@ fn unreadable(name: &TableName) -> SqlError {
     SqlError::internal(format!("the backup has no definition of {}", name.full()))
 }
 
-/// Makes a table aside, that is to be shown as `name`.
+/// Makes a table aside, that is to be shown as `name`, perhaps in place of another.
 pub(crate) async fn stage(
     session: &mut Session,
     name: &TableName,
+    replaces: Option<TableId>,
     aside: &str,
     complete: &Complete,
 ) -> Result<TableId, SqlError> {
-    check_names_free(session, &name.database, None, &complete.checks)?;
-    let planned = Planned::new(name, complete.parts());
+    check_names_free(session, &name.database, replaces, &complete.checks)?;
+    let is_replaced = replaces.is_some();
+    let planned = Planned { id: replaces, is_replaced, ..Planned::new(name, complete.parts()) };
     // Which parents have to be there the caller knows: some are restored too.
     let checks = std::mem::replace(&mut session.variables.foreign_key_checks, false);
     let linked = foreign_key::link_copy(session, &planned);
@@ -73,15 +75,34 @@ pub(crate) async fn stage(
     Ok(change(session, linked?.with(create)).await?)
 }
 
-/// Gives tables and views that were made aside their names, all at once.
+/// Gives tables and views that were made aside their names, all at once; what is replaced goes.
+///
+/// # Errors
+/// When others refer to a table that goes, `foreign_key_checks` permitting.
 pub(crate) async fn show(
     session: &Session,
     tables: &[(TableId, TableName)],
+    replaced: &[TableId],
 ) -> Result<(), SqlError> {
     let names: Vec<(TableId, String)> =
         tables.iter().map(|(id, name)| (*id, name.full())).collect();
-    let linked = foreign_key::link_renamed(session, &names)?;
-    match change(session, linked.with(SchemaChange::RenameTables { names })).await {
+    let mut linked = foreign_key::link_renamed(session, &names)?;
+    let rename = SchemaChange::RenameTables { names };
+    let change_all = match replaced {
+        [] => linked.with(rename),
+        _ => {
+            // Those that were made refer to each other, and not to what goes.
+            let both: Vec<TableId> =
+                tables.iter().map(|(id, _)| *id).chain(replaced.iter().copied()).collect();
+            foreign_key::check_drop(session, &both)?;
+            for id in replaced {
+                linked.leave_out(session, *id);
+            }
+            let drops = replaced.iter().map(|id| SchemaChange::DropTable { table: *id });
+            linked.with_all(drops.chain([rename]))
+        }
+    };
+    match change(session, change_all).await {
         Ok(_) => Ok(()),
         Err(failure) => Err(failure.into()),
     }

@@ -14,6 +14,7 @@ use wire::Projection;
 
 use super::decode;
 use crate::access::{ReadMode, Reader, Values};
+use crate::catalog::{TableDefinition, visible};
 use crate::kernel::{Failure, Kernel};
 
 /// A value's distribution key and number, encoded.
@@ -74,12 +75,16 @@ pub(crate) async fn check(
     }))
 }
 
-/// The sum over all rows of what their values come to, wherever they lie.
+/// The sum over all rows of what their values come to, in the order of the definition, wherever
+/// they lie: equal for tables that show the same rows, however they came to be and are stored.
 pub(crate) async fn sum(
     kernel: &Kernel,
-    table: &Arc<Table>,
+    definition: &TableDefinition,
     snapshot: Epoch,
 ) -> Result<u64, Failure> {
+    let table = &definition.table;
+    let columns = visible(&definition.columns).iter();
+    let columns: Vec<usize> = columns.map(|column| usize::from(column.column.0)).collect();
     let reader = Reader {
         kernel: kernel.clone(),
         table: table.clone(),
@@ -87,37 +92,40 @@ pub(crate) async fn sum(
         projection: Projection::All,
     };
     let mut scan = reader.scan(client::ScanRange::Heap, None, None, None);
-    let mut sum = 0u64;
+    let (mut sum, mut bytes) = (0u64, Vec::new());
     while let Some(rows) = scan.next().await? {
         for row in rows {
-            for completed in reader.complete(vec![row]).await? {
-                let Some(row) = completed.values else { continue };
-                sum = sum.wrapping_add(model::key::local_hash(&bytes_of(&row)));
-            }
+            let row = match table.large {
+                None => Some(row),
+                // What is stored names values by chance.
+                Some(_) => {
+                    reader.complete(vec![row]).await?.pop().and_then(|completed| completed.values)
+                }
+            };
+            let Some(row) = row else { continue };
+            bytes.clear();
+            columns.iter().for_each(|at| add_bytes(&row[*at], &mut bytes));
+            sum = sum.wrapping_add(model::key::local_hash(&bytes));
         }
         kernel.breathe().await?;
     }
     Ok(sum)
 }
 
-/// Bytes that are equal for equal rows only.
-fn bytes_of(row: &[Value]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for value in row {
-        let (kind, word) = match value {
-            Value::Null => (0, 0),
-            Value::Int(v) => (1, *v as u64),
-            Value::UInt(v) => (2, *v),
-            Value::Float(v) => (3, v.to_bits()),
-            Value::Bytes(v) => (4, v.len() as u64),
-        };
-        bytes.push(kind);
-        bytes.extend(word.to_le_bytes());
-        if let Value::Bytes(v) = value {
-            bytes.extend_from_slice(v);
-        }
+/// Adds bytes that are equal for equal values only.
+fn add_bytes(value: &Value, bytes: &mut Vec<u8>) {
+    let (kind, word) = match value {
+        Value::Null => (0, 0),
+        Value::Int(v) => (1, *v as u64),
+        Value::UInt(v) => (2, *v),
+        Value::Float(v) => (3, v.to_bits()),
+        Value::Bytes(v) => (4, v.len() as u64),
+    };
+    bytes.push(kind);
+    bytes.extend(word.to_le_bytes());
+    if let Value::Bytes(v) = value {
+        bytes.extend_from_slice(v);
     }
-    bytes
 }
 
 fn of_snapshot(table: &Table, columns: Vec<ColumnId>, snapshot: Epoch) -> ScanSpec {

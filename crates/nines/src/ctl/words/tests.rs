@@ -140,7 +140,8 @@ fn garbage_is_told_by_name() {
         ("events --level", "--level needs"),
         ("all report", "report what?"),
         ("all report backupstatus", "`report backupstatus` is not available"),
-        ("START BACKUP", "BACKUP ALL INTO"),
+        ("START BACKUP NOWAIT", "in the background"),
+        ("abort", "`abort` is not an order"),
         ("2 START", "`nines data -c HOST`"),
         ("ENTER SINGLE USER MODE 5", "single user mode"),
         ("EXIT SINGLE USER MODE", "single user mode"),
@@ -161,6 +162,7 @@ fn every_word_has_its_help() {
         let line = match word.name {
             "stop" => "stop 1".to_string(),
             "restart" => "restart 1".to_string(),
+            "start" | "abort" => format!("{} backup 1", word.name),
             "accept-loss" => "accept-loss 1".to_string(),
             "token" | "certificates" => format!("{} list", word.name),
             name => name.to_string(),
