@@ -214,10 +214,7 @@ pub(crate) fn status(session: &Session, global: bool) -> Vec<(String, String)> {
     let uptime = session.kernel.now().since(registry.started).as_millis() / 1_000;
     let mut list: Vec<(String, String)> = COMMANDS
         .iter()
-        .map(|command| {
-            let count = own.commands.of(command);
-            (format!("Com_{command}"), count.to_string())
-        })
+        .map(|command| (format!("Com_{command}"), own.commands.of(command).to_string()))
         .collect();
     let (connected, running) = registry.connection_counts();
     let mut add = |name: &str, value: String| list.push((name.to_owned(), value));

@@ -231,13 +231,10 @@ impl<'p> JoinCursor<'p> {
         let State::Passing(passing) = &mut self.state else { return Ok(None) };
         let Passing { table, kept, kept_is_left, taken, now, matched, .. } = &mut **passing;
         let Some(batch) = now else {
-            let next = match taken.pop_front() {
-                Some(batch) => Some(batch),
-                None if *kept_is_left => match &mut self.spilled {
-                    Some(spilled) => spilled.next_of_right(run, self.right.shape()).await?,
-                    None => self.right.next(run).await?,
-                },
-                None => self.left.next(run).await?,
+            let next = match (taken.pop_front(), *kept_is_left) {
+                (Some(batch), _) => Some(batch),
+                (None, true) => next_of_right(run, &mut self.right, &mut self.spilled).await?,
+                (None, false) => self.left.next(run).await?,
             };
             let Some(rows) = next else {
                 let rest = match kept_is_left {
@@ -299,6 +296,19 @@ impl<'p> JoinCursor<'p> {
             Some(places) => pairs.gather(run, &places, &self.shape).await?,
             None => pairs.narrowed(&self.shape),
         }))
+    }
+}
+
+/// The next rows of the right side of a join: of the partition at hand where both sides are in
+/// files.
+async fn next_of_right(
+    run: &mut Run<'_>,
+    right: &mut ColumnCursor<'_>,
+    spilled: &mut Option<Box<SpilledJoin>>,
+) -> Result<Option<ColumnBatch>, Stop> {
+    match spilled {
+        Some(spilled) => spilled.next_of_right(run, right.shape()).await,
+        None => right.next(run).await,
     }
 }
 
