@@ -98,12 +98,7 @@ pub(crate) fn run(options: DevOptions) -> Result<(), String> {
     let address = ServerAddress { encrypted: encrypts, ..place.server_address() };
     let connect = place.how_to_connect(&options.place.bind);
     let (admission, announcement) = place.admission(SQL_NODE, Arc::new(tell))?;
-    let resources = Resources {
-        query_memory: options.query_memory,
-        temporary: place.temporary(options.place.temporary.as_deref(), encrypts)?,
-        backups: Default::default(),
-        store: Default::default(),
-    };
+    let resources = resources(&options, &place, encrypts)?;
     let Place { directory, listeners, tls, .. } = place;
     let (variables, durable) = (&options.place.variables, options.durable);
     let application = application::sql_node(address, admission, variables, durable, resources);
@@ -148,6 +143,16 @@ pub(crate) fn run(options: DevOptions) -> Result<(), String> {
     let outcome = watch(&happenings, &ready, on_disk.then_some(&cluster));
     cluster.stop();
     outcome
+}
+
+/// What statements may use of the machine.
+fn resources(options: &DevOptions, place: &Place, encrypts: bool) -> Result<Resources, String> {
+    Ok(Resources {
+        query_memory: options.query_memory,
+        temporary: place.temporary(options.place.temporary.as_deref(), encrypts)?,
+        backups: Default::default(),
+        store: Default::default(),
+    })
 }
 
 /// Tells operators and the main thread what happens.

@@ -9,8 +9,8 @@ use stdx::{Duration, Prng};
 
 /// Share of the drawn clusters that keep their state on disks.
 const DISKS_PERCENT: u64 = 50;
-/// Share of the drawn clusters with an SQL node. It is drawn apart, so that the others are what they
-/// would be without.
+/// Share of the drawn clusters with an SQL node. It is drawn apart, so that the others are what
+/// they would be without.
 const SQL_PERCENT: u64 = 30;
 /// Makes that draw differ from others of the seed, and leaves alone those that are known to notice
 /// mutations.

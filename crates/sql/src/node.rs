@@ -714,9 +714,9 @@ impl Actor for SqlNode {
 
     fn check_invariants(&self, _shared: &WorkerShared) {
         self.runner.client.check_invariants();
-        for (token, (id, _)) in &self.runner.tokens {
+        self.runner.tokens.iter().for_each(|(token, (id, _))| {
             assert!(self.runner.client.is_open(*token), "{token:?} of {id:?} is over");
             assert!(self.connections.contains_key(id), "{token:?} of {id:?}, which has ended");
-        }
+        });
     }
 }

@@ -263,7 +263,7 @@ fn answer(
 
 #[cfg(test)]
 mod tests {
-    use model::{ActorKind, WorkerId};
+    use model::{ActorKind, Epoch, WorkerId};
 
     use super::*;
 

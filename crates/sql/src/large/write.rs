@@ -498,9 +498,7 @@ async fn write_parts(kernel: &Kernel, changes: Vec<Change>, commit: bool) -> Res
                 let mut row = reference.key(&change.distribution, number);
                 row.push(Value::Bytes(part.into()));
                 message.bytes += part.len();
-                if kernel.mutated(Mutation::SqlPartsLeftOut)
-                    && u32::from(number) + 1 == reference.parts()
-                {
+                if kernel.mutated(Mutation::SqlPartsLeftOut) && number + 1 == reference.parts() {
                     continue;
                 }
                 message.push(kernel, ClientOperation::insert(change.parts, row)).await?;
