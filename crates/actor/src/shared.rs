@@ -195,8 +195,6 @@ pub enum Mutation {
     AccountsChangedUnseen,
     /// SQL: the parent of a row is looked for, and not locked.
     SqlParentsUnlocked,
-    /// SQL: who looks for children does not wait for rows that are on their way.
-    SqlChildrenUnsettled,
     /// SQL: rows that refer to a row that goes keep what they say.
     SqlSetNullLeftOut,
     /// SQL: the last part of a value is not written.

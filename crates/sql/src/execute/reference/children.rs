@@ -252,7 +252,7 @@ async fn referring_rows(
                     lock,
                     wait: WaitPolicy::Wait,
                     in_transaction: true,
-                    settled: !run.session.kernel.mutated(Mutation::SqlChildrenUnsettled),
+                    settled: true,
                     ..ScanSpec::heap(table.table.id)
                 });
                 (at, scan)
