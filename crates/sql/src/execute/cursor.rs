@@ -268,8 +268,9 @@ impl Work<'_> {
                 *self = collect(run, operator).await?;
                 Ok(Some(Vec::new()))
             }
-            Self::Spilled(spilled) => spilled.next(run).await,
-            Self::Derived(narrow, scan) => narrow.next(run, scan).await,
+            // What is rare has a place of its own: every operator's future is moved as a whole.
+            Self::Spilled(spilled) => Box::pin(spilled.next(run)).await,
+            Self::Derived(narrow, scan) => Box::pin(narrow.next(run, scan)).await,
             Self::Table(table) => table.next(run).await,
             Self::Open(_) | Self::Columns { .. } => self.step_columns(run).await,
             Self::Lookup { input, operator, held } => {
@@ -302,7 +303,7 @@ impl Work<'_> {
             }
             Self::Distinct { input, distinct, types } => {
                 let distinct = distinct.get_or_insert_with(|| Box::new(Distinct::new(run, types)));
-                distinct.next(run, input).await
+                Box::pin(distinct.next(run, input)).await
             }
             Self::Limit { input, operator, left } => limited(run, input, operator, left).await,
             Self::UnionAll { first, rest } => {
@@ -548,10 +549,12 @@ fn kept(run: &Run<'_>, rows: Vec<Row>, what: &'static str) -> Result<Kept, SqlEr
 /// The rows of an operator that has to see all of its input first.
 async fn collect<'p>(run: &mut Run<'_>, operator: &'p Operator) -> Result<Work<'p>, SqlError> {
     match operator {
-        Operator::Derived(scan) => derived_rows(run, scan).await,
-        Operator::Aggregate(aggregate) => group::grouped(run, aggregate).await,
-        Operator::Window(windows) => windowed(run, windows).await,
-        Operator::Set { first, rest, types } => set::combined(run, first, rest, types).await,
+        Operator::Derived(scan) => Box::pin(derived_rows(run, scan)).await,
+        Operator::Aggregate(aggregate) => Box::pin(group::grouped(run, aggregate)).await,
+        Operator::Window(windows) => Box::pin(windowed(run, windows)).await,
+        Operator::Set { first, rest, types } => {
+            Box::pin(set::combined(run, first, rest, types)).await
+        }
         Operator::Sort { input, keys, limit } => {
             let most = match limit {
                 Some(bounds) => {
@@ -560,10 +563,10 @@ async fn collect<'p>(run: &mut Run<'_>, operator: &'p Operator) -> Result<Work<'
                 }
                 None => None,
             };
-            sort_of(run, input, keys, most).await
+            Box::pin(sort_of(run, input, keys, most)).await
         }
         other => {
-            let (rows, held) = collect_in_memory(run, other).await?;
+            let (rows, held) = Box::pin(collect_in_memory(run, other)).await?;
             Ok(Work::Rows(rows.into(), held))
         }
     }

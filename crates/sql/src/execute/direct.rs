@@ -198,7 +198,8 @@ impl<'p> Direct<'p> {
                 let stored = |rows| Found { rows, checks: false, blocks: vec![], scan: self.scan };
                 let mut all: VecDeque<Found<'_>> = parts.into_iter().map(stored).collect();
                 all.push_back(found);
-                return self.write_others(run, (order, all, cursor, held), limit, out).await;
+                let others = (order, all, cursor, held);
+                return Box::pin(self.write_others(run, others, limit, out)).await;
             }
             count += found.rows.len();
             parts.push(found.rows);
