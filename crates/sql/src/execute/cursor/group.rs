@@ -185,7 +185,8 @@ pub(crate) async fn gather<'p>(
     while let Some(Pushed::Joined(of_join)) = made {
         let (joined, plan, of_groups) = *of_join;
         let known = run.too_large.len();
-        if let Some(table) = groups.add_joined(run, &joined, plan, of_groups).await? {
+        let added = Box::pin(groups.add_joined(run, &joined, plan, of_groups)).await?;
+        if let Some(table) = added {
             return groups.finish_with(run, Some(table)).await;
         }
         groups = Groups::new(run, aggregate);
@@ -206,7 +207,7 @@ pub(crate) async fn gather<'p>(
         }
         return groups.finish_with(run, Some(table)).await;
     }
-    match groups.add_columns(run).await {
+    match Box::pin(groups.add_columns(run)).await {
         Ok(Some(table)) => return groups.finish_with(run, table).await,
         Ok(None) => {}
         // Nothing has been added.
