@@ -241,8 +241,9 @@ impl<'p> Cursor<'p> {
                 }
             };
             #[cfg(debug_assertions)]
-            if let Ok(None) = &batch {
+            if matches!(batch, Ok(None)) && !std::mem::replace(&mut run.asks_again, true) {
                 let again = self.work.step(run).await;
+                run.asks_again = false;
                 assert!(matches!(again, Ok(None)), "an operator goes on after its end: {again:?}");
             }
             let some = batch.as_ref().ok().and_then(Option::as_ref);

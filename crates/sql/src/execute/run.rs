@@ -158,6 +158,9 @@ pub(crate) struct Run<'s> {
     pub(crate) unlimited_rows: Option<u64>,
     /// Looks on, for EXPLAIN.
     pub(crate) observer: Option<Box<RefCell<Observer>>>,
+    /// An operator is asked once more at its end: those below it are not.
+    #[cfg(debug_assertions)]
+    pub(crate) asks_again: bool,
 }
 
 impl<'s> Run<'s> {
@@ -179,6 +182,8 @@ impl<'s> Run<'s> {
             large_bytes: 0,
             unlimited_rows: None,
             observer: None,
+            #[cfg(debug_assertions)]
+            asks_again: false,
         }
     }
 
