@@ -163,14 +163,18 @@ fn is_end(packet: &[u8]) -> bool {
     packet.first() == Some(&END) && packet.len() < 9
 }
 
+/// The error that an answer ends with, if it does.
+fn refuse_error(packets: &[Vec<u8>]) -> Result<(), ServerError> {
+    let Some(error) = packets.last().filter(|packet| packet[0] == ERROR) else { return Ok(()) };
+    let code = u16::from_le_bytes([error[1], error[2]]);
+    // '#' and an SQLSTATE come before the text.
+    let text = String::from_utf8_lossy(error.get(9..).unwrap_or_default()).into_owned();
+    Err(ServerError { code, text })
+}
+
 /// What the packets of an answer say.
 pub(super) fn read(packets: &[Vec<u8>]) -> Result<Answer, ServerError> {
-    if let Some(error) = packets.last().filter(|packet| packet[0] == ERROR) {
-        let code = u16::from_le_bytes([error[1], error[2]]);
-        // '#' and an SQLSTATE come before the text.
-        let text = String::from_utf8_lossy(error.get(9..).unwrap_or_default()).into_owned();
-        return Err(ServerError { code, text });
-    }
+    refuse_error(packets)?;
     let mut answer = Answer::default();
     if packets[0][0] == OK {
         let mut rest = &packets[0][1..];
@@ -195,7 +199,7 @@ pub(super) fn read(packets: &[Vec<u8>]) -> Result<Answer, ServerError> {
 
 /// The number of the statement that was prepared.
 pub(super) fn read_prepared(packets: &[Vec<u8>]) -> Result<u32, ServerError> {
-    read(&packets[..1])?;
+    refuse_error(packets)?;
     let number = packets[0][1..5].try_into().expect("four bytes");
     Ok(u32::from_le_bytes(number))
 }
@@ -262,11 +266,12 @@ mod tests {
     #[test]
     fn a_statement_is_prepared_when_its_definitions_are_there() {
         let end = packet(0, &[END, 0, 0, 2, 0]);
-        let first = packet(1, &[OK, 5, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0]);
+        // A number that would be NULL in the place of a length.
+        let first = packet(1, &[OK, 251, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0]);
         let mut part = [first.clone(), column(1)].concat();
         assert_eq!(take_whole(Expected::Prepared, &mut part), None);
         let mut whole = [first, column(1), end].concat();
         let packets = take_whole(Expected::Prepared, &mut whole).expect("a whole answer");
-        assert_eq!(read_prepared(&packets), Ok(5));
+        assert_eq!(read_prepared(&packets), Ok(251));
     }
 }
