@@ -136,11 +136,7 @@ impl Narrow {
         scan: &DerivedScan,
     ) -> Result<Option<Vec<Row>>, SqlError> {
         let rows = match self {
-            Self::Kept(rows, held) => {
-                let count = rows.len().min(BATCH);
-                held.give_up(count, rows.len());
-                (count > 0).then(|| rows.drain(..count).collect())
-            }
+            Self::Kept(rows, held) => some_of(rows, held, BATCH),
             Self::File(reader) => reader.next(run).await?,
         };
         let Some(rows) = rows else { return Ok(None) };
@@ -148,6 +144,17 @@ impl Narrow {
         let placed = placed(run, (rows, held), scan.offset, scan.width, &scan.conditions).await?;
         Ok(Some(placed.0))
     }
+}
+
+/// The first rows of those that are kept, at most so many, which are held no longer; nothing if
+/// there are none.
+pub(crate) fn some_of(rows: &mut VecDeque<Row>, held: &mut Held, most: usize) -> Option<Vec<Row>> {
+    let count = rows.len().min(most);
+    if count == 0 {
+        return None;
+    }
+    held.give_up(count, rows.len());
+    Some(rows.drain(..count).collect())
 }
 
 /// Begins an operator.
@@ -257,14 +264,7 @@ impl Work<'_> {
     /// Some rows, perhaps none; nothing at the end.
     pub(crate) async fn step(&mut self, run: &mut Run<'_>) -> Result<Option<Vec<Row>>, SqlError> {
         match self {
-            Self::Rows(rows, held) => {
-                if rows.is_empty() {
-                    return Ok(None);
-                }
-                let count = rows.len().min(BATCH);
-                held.give_up(count, rows.len());
-                Ok(Some(rows.drain(..count).collect()))
-            }
+            Self::Rows(rows, held) => Ok(some_of(rows, held, BATCH)),
             Self::Collect(operator) => {
                 *self = collect(run, operator).await?;
                 Ok(Some(Vec::new()))

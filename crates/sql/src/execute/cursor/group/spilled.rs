@@ -21,6 +21,7 @@ use sqltype::Datum;
 use vector::Block;
 
 use super::{GROUPS, Gathered, Groups, Part, Table, rows_of};
+use crate::execute::cursor::some_of;
 use crate::execute::pushdown::GroupProgram;
 use crate::execute::run::{Row, Run};
 use crate::memory::{Account, Held};
@@ -422,11 +423,9 @@ impl GroupRows<'_> {
     pub(crate) async fn next(&mut self, run: &mut Run<'_>) -> Result<Option<Vec<Row>>, SqlError> {
         loop {
             if let Some((rows, held)) = &mut self.given
-                && !rows.is_empty()
+                && let Some(some) = some_of(rows, held, GIVEN_ROWS)
             {
-                let count = rows.len().min(GIVEN_ROWS);
-                held.give_up(count, rows.len());
-                return Ok(Some(rows.drain(..count).collect()));
+                return Ok(Some(some));
             }
             self.given = None;
             let Some(gathered) = self.groups.next(run).await? else { return Ok(None) };

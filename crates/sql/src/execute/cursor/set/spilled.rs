@@ -11,7 +11,7 @@ use sql_expression::{SqlError, group_key};
 use sqltype::SqlType;
 
 use super::step;
-use crate::execute::cursor::open;
+use crate::execute::cursor::{open, some_of};
 use crate::execute::run::{KEY_BYTES, Row, Run, Seen, memory_of_row};
 use crate::execute::spilled::buffer::Buffered;
 use crate::memory::{Account, Held};
@@ -71,11 +71,9 @@ impl<'p> SpilledSet<'p> {
     pub(crate) async fn next(&mut self, run: &mut Run<'_>) -> Result<Option<Vec<Row>>, SqlError> {
         loop {
             if let Some((rows, held)) = &mut self.given
-                && !rows.is_empty()
+                && let Some(some) = some_of(rows, held, GIVEN_ROWS)
             {
-                let count = rows.len().min(GIVEN_ROWS);
-                held.give_up(count, rows.len());
-                return Ok(Some(rows.drain(..count).collect()));
+                return Ok(Some(some));
             }
             self.given = None;
             let Some((inputs, level)) = self.pending.pop() else { return Ok(None) };
