@@ -14,6 +14,8 @@ mod error_codes;
 mod layers;
 mod lines;
 mod markdown;
+mod module_layers;
+mod modules;
 mod pages;
 mod purity;
 mod registry;
@@ -129,6 +131,7 @@ fn check(workspace: &Workspace, tree: &Tree) -> Report {
     let mut report = Report::default();
     let layers = layers::parse(tree.text(ARCHITECTURE).unwrap_or_default());
     report.findings.extend(layers::check(&layers, workspace, tree));
+    module_layers::check(tree, &mut report);
     report.findings.extend(dependencies::check(workspace, tree));
     for file in &tree.files {
         report.findings.extend(lines::check(file));

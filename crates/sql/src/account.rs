@@ -6,39 +6,32 @@
 //!
 //! # Owns
 //! [`AccountName`]; which accounts there are and who logs in as which (`book`), what they may do
-//! (`rights`), what statements need (`needs`), the statements that change them.
+//! (`rights`).
 //! # Guarantees
 //! A statement runs with the privileges of a moment no more than [`fresh::LEASE`] before it began.
 //! # Not here
-//! Proving who one is (`connection::login`); the tables that show accounts
-//! (`information::account`).
+//! What statements need (`authorize`), those that change accounts (`account_change`), proving who
+//! one is (`connection::login`), the tables that show accounts (`information::account`).
 
 pub(crate) mod attempts;
 pub(crate) mod book;
-pub(crate) mod change;
-pub(crate) mod check;
 pub(crate) mod error;
 pub(crate) mod first;
 pub(crate) mod fresh;
-mod grant;
 pub(crate) mod host;
-pub(crate) mod needs;
-mod password;
+pub(crate) mod login;
+pub(crate) mod password;
 pub(crate) mod policy;
 pub(crate) mod privilege;
 pub(crate) mod record;
 pub(crate) mod rights;
-mod role;
 pub(crate) mod show;
 pub(crate) mod usage;
-mod user;
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use sql_parser::ast;
-
-pub(crate) use change::run;
 
 /// The plugin of accounts that name none.
 pub(crate) const DEFAULT_PLUGIN: &str = mysql_wire::auth::CACHING_SHA2;

@@ -1,4 +1,4 @@
-//! Statements about the session and the server: USE, KILL, PREPARE, LOCK TABLES, FLUSH,
+//! Statements about the session and the server: USE, KILL, LOCK TABLES, FLUSH,
 //! maintenance.
 //!
 //! # Owns
@@ -8,17 +8,17 @@
 
 pub(crate) mod encryption;
 mod maintenance;
+pub(crate) mod set;
 
 use sql_expression::SqlError;
 use sql_parser::ast::{self, Statement};
 use sqltype::{Datum, SqlType};
 
 use crate::account::privilege::{Dynamic, Privileges};
-use crate::dispatch::unsupported;
-use crate::prepared::Prepared;
+use crate::error::unsupported;
 use crate::result::{Outcome, ResultColumn, ResultWriter};
 use crate::session::Session;
-use crate::{account, backup, execute};
+use crate::{authorize, backup, execute};
 
 /// Runs one of these statements.
 pub(crate) async fn run(
@@ -30,13 +30,6 @@ pub(crate) async fn run(
     match statement {
         Statement::Use(database) => use_database(session, database.as_str()).await?,
         Statement::Kill(kill) => kill_connection(session, kill, parameters).await?,
-        Statement::Prepare(prepare) => Box::pin(prepare_named(session, prepare)).await?,
-        Statement::Execute(run) => return Box::pin(execute_named(session, run, out)).await,
-        Statement::Deallocate(name) => {
-            if session.prepared.remove(&name.as_str().to_lowercase()).is_none() {
-                return Err(unknown_handler(name.as_str(), "DEALLOCATE PREPARE"));
-            }
-        }
         Statement::LockTables(_) => {
             // Row locks make them unnecessary; tools that dump ask for them all the same.
             let note = "LOCK TABLES has no effect: use transactions and locking reads";
@@ -77,12 +70,12 @@ fn forget(session: &Session, what: &ast::FlushTarget) {
 
 /// USE, COM_INIT_DB, the database of a handshake.
 pub(crate) async fn use_database(session: &mut Session, name: &str) -> Result<(), SqlError> {
-    if let Err(denied) = account::check::enters(session, name) {
+    if let Err(denied) = authorize::enters(session, name) {
         // Another SQL node may have allowed it a moment ago.
         if !session.catch_up().await {
             return Err(denied);
         }
-        account::check::enters(session, name)?;
+        authorize::enters(session, name)?;
     }
     let mut known = session.database_exists(name);
     if !known && session.catch_up().await {
@@ -128,47 +121,6 @@ async fn kill_connection(
     };
     session.shared.kills.borrow_mut().push((number, kill.query));
     Ok(())
-}
-
-async fn prepare_named(session: &mut Session, prepare: &ast::Prepare) -> Result<(), SqlError> {
-    let text = match &prepare.source {
-        ast::PrepareSource::Text(text) => String::from_utf8_lossy(text).into_owned(),
-        ast::PrepareSource::Variable(name) => {
-            let value = session.user_variables.get(&name.as_str().to_lowercase());
-            match value.map(|variable| &variable.value) {
-                Some(Datum::Bytes(text)) => String::from_utf8_lossy(text).into_owned(),
-                _ => "NULL".to_owned(),
-            }
-        }
-    };
-    let prepared = Prepared::parse(session, &text)?;
-    crate::dispatch::describe(session, &prepared).await?;
-    session.prepared.insert(prepare.name.as_str().to_lowercase(), prepared);
-    Ok(())
-}
-
-async fn execute_named(
-    session: &mut Session,
-    run: &ast::Execute,
-    out: &mut ResultWriter,
-) -> Result<Outcome, SqlError> {
-    let name = run.name.as_str().to_lowercase();
-    let prepared = session.prepared.get(&name).cloned();
-    let prepared = prepared.ok_or_else(|| unknown_handler(run.name.as_str(), "EXECUTE"))?;
-    if prepared.parameter_count() != run.variables.len() {
-        return Err(SqlError::new(1210, "HY000", "Incorrect arguments to EXECUTE"));
-    }
-    let value = |variable: &ast::Ident| {
-        let name = variable.as_str().to_lowercase();
-        session.user_variables.get(&name).map_or(Datum::Null, |variable| variable.value.clone())
-    };
-    let parameters: Vec<Datum> = run.variables.iter().map(value).collect();
-    prepared.run(session, &parameters, out).await
-}
-
-fn unknown_handler(name: &str, action: &str) -> SqlError {
-    let text = format!("Unknown prepared statement handler ({name}) given to {action}");
-    SqlError::new(1243, "HY000", text)
 }
 
 fn no_help(out: &mut ResultWriter) -> Outcome {

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use actor::Transport;
 use mysql_wire::auth::VerifierCache;
+use sql_expression::SqlError;
 
 use crate::account::attempts::Attempts;
 use crate::account::first::OwnPassword;
@@ -148,6 +149,18 @@ pub struct Admission {
 pub struct Verifiers(Arc<Mutex<VerifierCache>>);
 
 impl Admission {
+    /// The files of the server, for statements.
+    ///
+    /// # Errors
+    /// 1290 if there are none.
+    pub(crate) fn server_files(&self) -> Result<Arc<dyn ServerFiles>, SqlError> {
+        self.files.clone().ok_or_else(|| {
+            let text = "This server reads and writes no files for statements: start it with \
+                        --secure-file-priv=DIRECTORY";
+            SqlError::new(1290, "HY000", text)
+        })
+    }
+
     /// Verifiers of passwords that were seen, locked for a moment.
     pub(crate) fn verifiers(&self) -> MutexGuard<'_, VerifierCache> {
         self.verifiers.0.lock().unwrap_or_else(PoisonError::into_inner)

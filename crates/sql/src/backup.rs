@@ -9,8 +9,6 @@
 //! # Not here
 //! Files (`host`, and behind it the process), changes of definitions (`ddl::restore`).
 
-mod host;
-mod jobs;
 mod load;
 mod options;
 mod rows;
@@ -21,13 +19,9 @@ use sql_expression::SqlError;
 use sql_parser::ast::Statement;
 use sqltype::{Datum, SqlType};
 
-pub use host::{
-    BackupAnswer, BackupFiles, BackupHost, BackupKey, BackupReply, BackupRequest, Contents,
-    ListedBackup, SavedDatabase, SavedTable, SavedView,
-};
-pub use jobs::{BackupPolicy, Backups};
-
-use crate::dispatch::unsupported;
+use crate::backup_jobs::host::{self, BackupReply, BackupRequest, ListedBackup};
+use crate::backup_jobs::{self as jobs, Backups};
+use crate::error::unsupported;
 use crate::result::{Outcome, ResultWriter};
 use crate::session::Session;
 

@@ -32,6 +32,7 @@ pub(crate) mod names;
 pub(crate) mod option;
 pub(crate) mod referrers;
 mod spellings;
+pub(crate) mod system;
 pub(crate) mod text;
 pub(crate) mod view;
 
@@ -239,6 +240,11 @@ pub(crate) struct PartitionByKey {
 }
 
 impl TableDefinition {
+    /// Whether it is a session's own.
+    pub(crate) fn is_temporary(&self) -> bool {
+        self.table.name.starts_with(names::TEMPORARY_PREFIX)
+    }
+
     /// The column of this name and its position.
     pub(crate) fn column(&self, name: &str) -> Option<(usize, &ColumnDefinition)> {
         column_named(&self.columns, name)

@@ -15,22 +15,21 @@ mod cursor;
 mod login;
 mod statements;
 
-pub(crate) use statements::datum_of;
-
 use std::cell::RefCell;
 use std::mem;
 use std::rc::Rc;
 
 use actor::ConnectionPeer;
 use mysql_wire::constants::{capability, status};
-use mysql_wire::{Channel, Command, PacketError, Response, answer};
+use mysql_wire::{Channel, Command, Response, answer};
 use sql_expression::SqlError;
 use stdx::Duration;
 
 use crate::kernel::Kernel;
-use crate::link::{Goodbye, InputEnd, Link};
+use crate::link::packet::{End, packet};
+use crate::link::{InputEnd, Link};
 use crate::result::Outcome;
-use crate::session::{Session, Shared};
+use crate::session::{Origin, Session, Shared};
 use crate::temporary::RENEWAL;
 
 use statements::Statements;
@@ -49,54 +48,14 @@ pub(crate) struct Greeting {
     pub(crate) shutting_down: bool,
 }
 
+impl Greeting {
+    fn origin(&self) -> Origin {
+        Origin { number: self.number, seed: self.seed, clock_base: self.clock_base }
+    }
+}
+
 /// A payload that takes long to copy.
 const LARGE_PAYLOAD: usize = 1 << 20;
-
-/// Why a connection ends.
-enum End {
-    /// The client has gone, or everything has been said.
-    Gone,
-    /// This has to be said first.
-    Error(SqlError),
-}
-
-impl From<InputEnd> for End {
-    fn from(end: InputEnd) -> Self {
-        match end {
-            InputEnd::Ended => Self::Gone,
-            InputEnd::TimedOut => Self::Error(SqlError::new(
-                4031,
-                "HY000",
-                "The client was disconnected by the server because of inactivity. See \
-                 wait_timeout and interactive_timeout for configuring this behavior.",
-            )),
-            InputEnd::Goodbye(Goodbye::Killed) => {
-                Self::Error(SqlError::new(1317, "70100", "Query execution was interrupted"))
-            }
-            InputEnd::Goodbye(Goodbye::ShuttingDown) => {
-                Self::Error(SqlError::new(1053, "08S01", "Server shutdown in progress"))
-            }
-        }
-    }
-}
-
-impl From<PacketError> for End {
-    fn from(error: PacketError) -> Self {
-        Self::Error(match error {
-            PacketError::TooLarge => {
-                SqlError::new(1153, "08S01", "Got a packet bigger than 'max_allowed_packet' bytes")
-            }
-            PacketError::OutOfOrder => SqlError::new(1156, "08S01", "Got packets out of order"),
-            PacketError::Damaged => SqlError::of::<1157>(&[]),
-        })
-    }
-}
-
-impl From<mysql_wire::Malformed> for End {
-    fn from(_: mysql_wire::Malformed) -> Self {
-        Self::Error(SqlError::new(1835, "HY000", "Malformed communication packet."))
-    }
-}
 
 /// Serves a connection to its end.
 pub(crate) async fn serve(link: Link, kernel: Kernel, shared: Rc<Shared>, greeting: Greeting) {
@@ -107,7 +66,7 @@ pub(crate) async fn serve(link: Link, kernel: Kernel, shared: Rc<Shared>, greeti
         capabilities: 0,
     };
     let mut connection = Connection {
-        session: Session::new(kernel, shared, &greeting),
+        session: Session::new(kernel, shared, greeting.origin()),
         wire,
         statements: Statements::default(),
         resumed: None,
@@ -142,20 +101,6 @@ pub(crate) async fn serve(link: Link, kernel: Kernel, shared: Rc<Shared>, greeti
     connection.wire.link.seal();
 }
 
-/// The next packet of a file that the client sends; errors end the statement, and the connection
-/// ends when it is read from again.
-pub(crate) async fn next_packet(
-    link: &Link,
-    channel: &Rc<RefCell<Channel>>,
-) -> Result<Vec<u8>, SqlError> {
-    let (link, channel) = (link.clone(), channel.clone());
-    let wire = Wire { link, channel, capabilities: 0 };
-    wire.packet(None).await.map_err(|end| match end {
-        End::Error(error) => error,
-        End::Gone => SqlError::new(1158, "08S01", "Got an error reading communication packets"),
-    })
-}
-
 /// The protocol's side of a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Wire {
@@ -168,19 +113,7 @@ pub(crate) struct Wire {
 impl Wire {
     /// The next packet; not after `patience`.
     async fn packet(&self, patience: Option<Duration>) -> Result<Vec<u8>, End> {
-        let deadline = patience.map(|patience| self.link.now() + patience);
-        loop {
-            if let Some(packet) = self.channel.borrow_mut().next_packet()? {
-                return Ok(packet);
-            }
-            if self.channel.borrow().is_behind() {
-                self.link.pause();
-                continue;
-            }
-            self.link.seal();
-            let channel = &self.channel;
-            self.link.receive(deadline, |bytes| channel.borrow_mut().feed(bytes)).await?;
-        }
+        packet(&self.link, &self.channel, patience).await
     }
 
     fn begin_command(&self, payload_max: usize) {
@@ -370,7 +303,7 @@ impl Connection {
         let (is_compressed, knows_no_metadata) =
             (self.session.is_compressed, self.session.knows_no_metadata);
         let (tls, attributes) = (self.session.tls.take(), mem::take(&mut self.session.attributes));
-        self.session = Session::new(kernel, shared, greeting);
+        self.session = Session::new(kernel, shared, greeting.origin());
         self.session.user = user;
         if let Some(account) = login.account {
             self.session.become_account(account);

@@ -38,7 +38,7 @@ use crate::kernel::Failure;
 use crate::result::Outcome;
 use crate::session::{Level, Session};
 
-pub(crate) use rebuild::leftovers::Abandoned;
+pub(crate) use rebuild::leftovers::sweep_copies;
 pub(crate) use rebuild::wait_for_writes;
 
 /// Runs a statement that changes definitions.

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use stdx::{HashMap, Instant};
 
-use crate::backup::Backups;
+use crate::backup_jobs::Backups;
 use crate::memory::QueryMemory;
 
 /// A connection as SHOW PROCESSLIST lists it.

@@ -10,31 +10,32 @@
 //! Packets (`connection`); which statements commit implicitly and the like (`traits`); what they
 //! need (`account::check`).
 
+mod named;
+
 use std::rc::Rc;
 
 use mysql_wire::constants::capability;
 use sql_expression::SqlError;
 use sql_parser::ast::{self, Statement};
-use sql_parser::{ParseError, Parsed};
 use sqltype::Datum;
 use stdx::Duration;
 
+use crate::error::{of_parser, unexpected, unsupported};
+use crate::execute::statement_plan::{PlanKind, StatementPlan};
 use crate::kernel::Interrupt;
-use crate::plan::{Plan, PlanCache, PlanKind};
 use crate::prepared::Prepared;
+use crate::prepared::cache::StatementCache;
 use crate::result::{Outcome, ResultColumn, ResultWriter};
 use crate::session::{Level, Session};
 use crate::traits::{Place, Traits, Writes};
 use crate::variables::hint::Before;
-use crate::{account, administration, audit, ddl, execute, show, variables};
+use crate::{account_change, administration, audit, authorize, ddl, execute, show};
 
 /// How often an autocommit statement is run again.
 const RERUNS_MAX: u32 = 10;
 /// How long attempts may have taken before a statement is not run again: one that has failed so
 /// slowly finds nobody, as the statement of a node that is cut off.
 const RERUN_TIME: Duration = Duration::from_secs(10);
-/// Characters of a text that an error shows.
-const NEAR_CHARACTERS: usize = 80;
 /// The pause before a statement is run again; it doubles.
 const RERUN_PAUSE: Duration = Duration::from_millis(1);
 
@@ -70,7 +71,7 @@ async fn run_counted(
     session.tell_lost_transaction(prepared)?;
     session.renew_temporaries().await;
     if session.shared.abandoned.is_due(session.kernel.now()) {
-        Box::pin(session.sweep_copies()).await;
+        Box::pin(ddl::sweep_copies(session)).await;
     }
     let mut attempt = 0;
     let mut at_work = Duration::ZERO;
@@ -145,7 +146,7 @@ pub(crate) async fn run_text(
     out: &mut ResultWriter,
 ) -> (Result<Outcome, SqlError>, Option<usize>) {
     if at == 0
-        && let Some((prepared, parameters)) = PlanCache::find(session, text)
+        && let Some((prepared, parameters)) = StatementCache::find(session, text)
     {
         return (run(session, &prepared, &parameters, out, Some(text)).await, None);
     }
@@ -178,7 +179,7 @@ pub(crate) async fn describe(
     session: &mut Session,
     prepared: &Prepared,
 ) -> Result<Vec<ResultColumn>, SqlError> {
-    session.allow(prepared)?;
+    authorize::allow(session, prepared)?;
     match prepared.statement() {
         Statement::Query(query) => {
             let (plan, _) = execute::plan_query(session, query, &[])?;
@@ -186,7 +187,7 @@ pub(crate) async fn describe(
         }
         statement if prepared.traits().place == Place::Planned => {
             // Names that are not known are told now, not when it is run.
-            let (plan, _) = Plan::of_change(session, statement, &[])?;
+            let (plan, _) = StatementPlan::of_change(session, statement, &[])?;
             if matches!(plan.kind, PlanKind::General) {
                 execute::update::check(session, statement)?;
             }
@@ -196,31 +197,6 @@ pub(crate) async fn describe(
         Statement::Describe(describe) => show::columns_of_describe(session, describe).await,
         _ => Ok(Vec::new()),
     }
-}
-
-impl Session {
-    /// Parses the statement at a place of a text.
-    pub(crate) fn parse_at(&self, text: &[u8], at: usize) -> Result<Parsed, ParseError> {
-        let look = || self.pauses.look().is_ok();
-        sql_parser::parse_at_looking(text, at, self.variables.parser_mode(), &look)
-    }
-}
-
-/// A parser's error.
-pub(crate) fn of_parser(error: &ParseError) -> SqlError {
-    SqlError::new(error.code(), error.sqlstate(), error.message())
-}
-
-/// Error 1064 at this text.
-pub(crate) fn unexpected(rest: &[u8]) -> SqlError {
-    let rest = &rest[..rest.len().min(4 * NEAR_CHARACTERS)];
-    let near: String = String::from_utf8_lossy(rest).chars().take(NEAR_CHARACTERS).collect();
-    SqlError::of::<1064>(&[
-        &"You have an error in your SQL syntax; check the manual that corresponds \
-        to your MySQL server version for the right syntax to use",
-        &near,
-        &1,
-    ])
 }
 
 fn begin(session: &mut Session, prepared: &Prepared, shown: Option<&[u8]>) -> Before {
@@ -335,7 +311,7 @@ async fn attempt_once(
     if !session.has_lease() && needs_lease(session, statement, traits) {
         session.renew_lease().await?;
     }
-    session.allow(prepared)?;
+    authorize::allow(session, prepared)?;
     let refused = || {
         let text = "Cannot execute statement in a READ ONLY transaction.";
         Err(SqlError::new(1792, "25006", text))
@@ -368,6 +344,16 @@ async fn attempt_once(
     Ok(outcome)
 }
 
+/// The plan that is kept with a statement, if it still holds.
+fn kept_plan(
+    session: &Session,
+    prepared: &Prepared,
+    parameters: &[Datum],
+) -> Option<Rc<StatementPlan>> {
+    let plan: Rc<StatementPlan> = prepared.plan()?;
+    plan.is_current(session, parameters).then_some(plan)
+}
+
 /// Runs a query by its kept plan, or makes one.
 async fn planned(
     session: &mut Session,
@@ -377,7 +363,7 @@ async fn planned(
     out: &mut ResultWriter,
 ) -> Result<Outcome, SqlError> {
     session.refresh_statistics(query).await;
-    let plan = match prepared.plan(session, parameters) {
+    let plan = match kept_plan(session, prepared, parameters) {
         Some(plan) => plan,
         None => {
             let (plan, kept) = execute::plan_by_sizes(session, query, parameters).await?;
@@ -409,10 +395,10 @@ async fn planned_change(
     parameters: &[Datum],
 ) -> Result<Outcome, SqlError> {
     let statement = prepared.statement();
-    let plan = match prepared.plan(session, parameters) {
+    let plan = match kept_plan(session, prepared, parameters) {
         Some(plan) => plan,
         None => {
-            let (plan, lasting) = Plan::of_change(session, statement, parameters)?;
+            let (plan, lasting) = StatementPlan::of_change(session, statement, parameters)?;
             let plan = Rc::new(plan);
             if lasting {
                 prepared.keep(plan.clone());
@@ -443,17 +429,28 @@ async fn dispatch(
 ) -> Result<Outcome, SqlError> {
     match (traits.place, statement) {
         (Place::Definition, _) => ddl::run(session, statement).await,
-        (Place::Account, _) => Box::pin(account::run(session, statement, out)).await,
+        (Place::Account, _) => Box::pin(account_change::run(session, statement, out)).await,
         (Place::Transaction, _) => transaction(session, statement).await,
         (_, Statement::LoadData(load)) => execute::load_data(session, load, out).await,
         (_, Statement::Do(expressions)) => execute::do_(session, expressions, parameters).await,
         (_, Statement::Explain(explain)) => {
-            execute::explain(session, explain, parameters, out).await
+            crate::explain::run(session, explain, parameters, out).await
         }
         (_, Statement::Show(show)) => show::run(session, show, out).await,
         (_, Statement::Describe(describe)) => show::describe(session, describe, out).await,
-        (_, Statement::Set(items)) => variables::set(session, items, parameters).await,
-        (_, Statement::SetTransaction(set)) => variables::set_transaction(session, set),
+        (_, Statement::Set(items)) => administration::set::set(session, items, parameters).await,
+        (_, Statement::SetTransaction(set)) => administration::set::set_transaction(session, set),
+        (_, Statement::Prepare(prepare)) => {
+            Box::pin(named::prepare_named(session, prepare)).await?;
+            Ok(Outcome::default())
+        }
+        (_, Statement::Execute(execute)) => {
+            Box::pin(named::execute_named(session, execute, out)).await
+        }
+        (_, Statement::Deallocate(name)) => {
+            named::forget(session, name.as_str())?;
+            Ok(Outcome::default())
+        }
         _ => administration::run(session, statement, parameters, out).await,
     }
 }
@@ -463,7 +460,7 @@ async fn dispatch(
 fn needs_lease(session: &Session, statement: &Statement, traits: &Traits) -> bool {
     match (traits.place, statement) {
         (_, Statement::Query(_) | Statement::Do(_) | Statement::Set(_)) => {
-            account::needs::uses_tables(session, statement)
+            authorize::needs::uses_tables(session, statement)
         }
         (_, Statement::Backup(_) | Statement::Restore(_)) => true,
         (Place::Planned | Place::Execute | Place::Definition | Place::Account, _) => true,
@@ -505,9 +502,4 @@ async fn chain(session: &mut Session, end: ast::TransactionEnd) -> Result<(), Sq
     }
     session.released |= end.release == Some(true);
     Ok(())
-}
-
-/// Error 1235: what the grammar knows and the engine does not do yet.
-pub(crate) fn unsupported(feature: &str) -> SqlError {
-    SqlError::not_supported(feature)
 }

@@ -1,7 +1,8 @@
-//! What the kernel refuses, in MySQL's words.
+//! What the kernel and the parser refuse, in MySQL's words.
 //!
 //! # Owns
-//! The mapping from [`Failure`] and [`Refusal`] to MySQL's error numbers, SQLSTATEs and texts.
+//! The mapping from [`Failure`], [`Refusal`] and [`ParseError`] to MySQL's error numbers, SQLSTATEs
+//! and texts.
 //! # Guarantees
 //! Applications that retry on 1205 and 1213 retry exactly what may succeed when it is run again.
 //! # Not here
@@ -9,8 +10,12 @@
 
 use model::{ErrorClass, ErrorCode, Refusal};
 use sql_expression::SqlError;
+use sql_parser::ParseError;
 
 use crate::kernel::{Failure, Interrupt};
+
+/// Characters of a text that an error shows.
+const NEAR_CHARACTERS: usize = 80;
 
 /// The error a client sees for a refusal of the kernel.
 pub(crate) fn of_refusal(refusal: &Refusal) -> SqlError {
@@ -104,4 +109,38 @@ impl From<Failure> for SqlError {
             ),
         }
     }
+}
+
+/// A parser's error.
+pub(crate) fn of_parser(error: &ParseError) -> SqlError {
+    SqlError::new(error.code(), error.sqlstate(), error.message())
+}
+
+/// Error 1064 at this text.
+pub(crate) fn unexpected(rest: &[u8]) -> SqlError {
+    let rest = &rest[..rest.len().min(4 * NEAR_CHARACTERS)];
+    let near: String = String::from_utf8_lossy(rest).chars().take(NEAR_CHARACTERS).collect();
+    SqlError::of::<1064>(&[
+        &"You have an error in your SQL syntax; check the manual that corresponds \
+        to your MySQL server version for the right syntax to use",
+        &near,
+        &1,
+    ])
+}
+
+/// Error 1235: what the grammar knows and the engine does not do yet.
+pub(crate) fn unsupported(feature: &str) -> SqlError {
+    SqlError::not_supported(feature)
+}
+
+/// The switch with which promises are taken that nothing keeps.
+pub(crate) const IGNORE_UNSUPPORTED: &str = "nines_ignore_unsupported";
+
+/// Error 1235, with what would be needed and how a dump is loaded that has it.
+pub(crate) fn unkept_promise(what: &str, why: &str) -> SqlError {
+    let text = format!(
+        "This version of Nines doesn't yet support '{what}': {why}. To load a dump that has it, \
+         without its effect: SET {IGNORE_UNSUPPORTED} = ON"
+    );
+    SqlError::new(1235, "42000", text)
 }

@@ -32,6 +32,7 @@ pub(crate) mod scan;
 mod separators;
 pub(crate) mod snapshot;
 pub(crate) mod spilled;
+pub(crate) mod statement_plan;
 pub(crate) mod update;
 pub(crate) mod window;
 
@@ -47,11 +48,11 @@ pub(crate) use load::load_data;
 pub(crate) use update::{delete, update};
 
 use crate::execute::direct::Direct;
-use crate::execute::observe::Observer;
 use crate::execute::rehearse::Rehearsal;
 use crate::execute::run::Run;
+use crate::execute::statement_plan::{PlanKind, StatementPlan};
 use crate::plan::operator::{Formula, QueryPlan};
-use crate::plan::{Plan, PlanKind, Planner, explain, parameter};
+use crate::plan::{Planner, parameter};
 use crate::result::{Outcome, ResultWriter};
 use crate::session::Session;
 use crate::statistics;
@@ -86,7 +87,7 @@ pub(crate) async fn run_once(
 }
 
 /// A plan; and the same to be kept, if it may be used again.
-type Planned = (Rc<QueryPlan>, Option<Plan>);
+type Planned = (Rc<QueryPlan>, Option<StatementPlan>);
 
 /// Plans a query, by the sizes of its tables if it has several.
 pub(crate) async fn plan_by_sizes(
@@ -127,7 +128,7 @@ fn plan_with_tables(
                 Some(point) => PlanKind::Point(Box::new(point)),
                 None => PlanKind::Query(plan.clone()),
             };
-            Some(Plan::new(planner, kind, parameter::kinds(parameters)))
+            Some(StatementPlan::new(planner, kind, parameter::kinds(parameters)))
         }
     };
     Ok(((plan, kept), tables))
@@ -238,7 +239,7 @@ async fn into_variables(
         let ast::IntoVariable::User(name) = variable else {
             return Err(SqlError::not_supported("stored routines"));
         };
-        let variable = crate::facts::user_variable(value, result.sql_type.collation);
+        let variable = crate::session::evaluation::user_variable(value, result.sql_type.collation);
         session.user_variables.insert(name.as_str().to_lowercase(), variable);
     }
     Ok(Outcome::affected(1))
@@ -273,75 +274,4 @@ pub(crate) async fn do_(
         value(session, expr, parameters).await?;
     }
     Ok(Outcome::default())
-}
-
-/// EXPLAIN.
-pub(crate) async fn explain(
-    session: &mut Session,
-    statement: &ast::Explain,
-    parameters: &[Datum],
-    out: &mut ResultWriter,
-) -> Result<Outcome, SqlError> {
-    let ast::ExplainTarget::Statement(target) = &statement.target else {
-        return Err(SqlError::not_supported("EXPLAIN FOR CONNECTION"));
-    };
-    if statement.into.is_some() {
-        return Err(SqlError::not_supported("EXPLAIN INTO"));
-    }
-    let format = match (statement.format, statement.analyze) {
-        (Some(ast::ExplainFormat::Traditional), true) => {
-            return Err(SqlError::not_supported("EXPLAIN ANALYZE with TRADITIONAL format"));
-        }
-        (Some(format), _) => format,
-        (None, analyze) => match session.variables.explain_format {
-            ast::ExplainFormat::Traditional if analyze => ast::ExplainFormat::Tree,
-            format => format,
-        },
-    };
-    // Which tables a statement uses is known when it is planned. Whoever asks for a plan is told
-    // the sizes of this moment.
-    let mut subject = explain::Subject::new(session, target, parameters)?;
-    let tables = std::mem::take(&mut subject.tables);
-    if !tables.is_empty() && session.count_rows(tables).await {
-        subject = explain::Subject::new(session, target, parameters)?;
-    }
-    let observed = match (statement.analyze, &**target) {
-        (false, _) => None,
-        (true, ast::Statement::Query(_)) => Some(analyze(session, &subject, parameters).await?),
-        (true, _) => return Err(SqlError::not_supported("EXPLAIN ANALYZE of a change")),
-    };
-    let (columns, rows) = explain::rows(session, &subject, format, parameters, observed.as_ref());
-    out.columns(&columns);
-    for row in &rows {
-        out.row(row);
-    }
-    out.drain().await;
-    Ok(Outcome::Rows)
-}
-
-/// Runs a query for what its operators do; its rows go nowhere.
-async fn analyze(
-    session: &mut Session,
-    subject: &explain::Subject,
-    parameters: &[Datum],
-) -> Result<Observer, SqlError> {
-    let plan = &subject.plan;
-    let held = snapshot::hold(session, plan).await?;
-    let mut run = Run::new(session, parameters);
-    run.watch();
-    run.add_subplans(&plan.subqueries);
-    let mut cursor = cursor::open(&plan.root);
-    let result = loop {
-        match cursor.next(&mut run).await {
-            Ok(Some(_)) => {}
-            Ok(None) => break Ok(()),
-            Err(error) => break Err(error),
-        }
-    };
-    drop(cursor);
-    let observer = run.observer.take();
-    run.finish();
-    snapshot::release(session, held);
-    result?;
-    Ok(observer.map(|observer| observer.into_inner()).unwrap_or_default())
 }

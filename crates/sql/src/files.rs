@@ -10,13 +10,11 @@
 //! form of what is in them: `execute::outfile`, `execute::load`.
 
 use std::fmt;
-use std::sync::Arc;
 
 use sql_expression::SqlError;
 use stdx::Duration;
 
 use crate::kernel::Kernel;
-use crate::session::Session;
 
 /// How long a statement waits before it looks again whether the host has come further.
 const LOOK_AGAIN: Duration = Duration::from_micros(200);
@@ -164,16 +162,4 @@ impl Input {
             }
         }
     }
-}
-
-/// The files of the server.
-///
-/// # Errors
-/// 1290 if there are none.
-pub(crate) fn of_server(session: &Session) -> Result<Arc<dyn ServerFiles>, SqlError> {
-    session.shared.admission.files.clone().ok_or_else(|| {
-        let text = "This server reads and writes no files for statements: start it with \
-                    --secure-file-priv=DIRECTORY";
-        SqlError::new(1290, "HY000", text)
-    })
 }

@@ -74,7 +74,7 @@ impl StatementHints {
         let mut collector = Collector::default();
         for block in blocks {
             let complaints = block.hints.complaints.0.iter();
-            collector.hints.warnings.extend(complaints.map(crate::dispatch::of_parser));
+            collector.hints.warnings.extend(complaints.map(crate::error::of_parser));
         }
         blocks.iter().for_each(|block| collector.name_block(block));
         let is_query = match statement {

@@ -10,6 +10,7 @@
 
 pub(crate) mod account;
 mod cluster;
+mod encryption;
 pub(crate) mod performance;
 pub(crate) mod schema;
 mod sequence;
@@ -18,12 +19,12 @@ mod table;
 mod view;
 
 use client::Inspected;
-use collation::CollationId;
 use model::Value;
 use sql_expression::SqlError;
 use sqltype::{Datum, SqlType, TypeKind};
 use wire::Inspection;
 
+use crate::catalog::system::{NAMES_COLLATION, schema};
 use crate::session::Session;
 use crate::statistics::{self, Sizes};
 
@@ -105,9 +106,6 @@ pub(crate) struct Hints {
     /// Only of this table.
     pub(crate) table: Option<String>,
 }
-
-/// Under which names are compared.
-pub(crate) const NAMES_COLLATION: CollationId = CollationId::UTF8MB3_GENERAL_CI;
 
 fn is_name(wanted: &str, name: &str) -> bool {
     wanted == name
@@ -203,19 +201,6 @@ impl VirtualColumn {
             Kind::Json => SqlType::new(TypeKind::Json, u32::MAX),
         }
     }
-}
-
-/// The system's own schemas.
-const SCHEMAS: [&str; 5] = ["information_schema", "mysql", "nines", "performance_schema", "sys"];
-
-/// The system schema of this name, which is found in any letter case.
-pub(crate) fn schema(name: &str) -> Option<&'static str> {
-    SCHEMAS.into_iter().find(|schema| schema.eq_ignore_ascii_case(name))
-}
-
-/// The system's own schemas, by name.
-pub(crate) fn schemas() -> &'static [&'static str] {
-    &SCHEMAS
 }
 
 /// The computed table of this name; names of both are found in any letter case.

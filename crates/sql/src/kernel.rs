@@ -33,8 +33,7 @@ use stdx::{Duration, Instant, Prng};
 use vector::Block;
 use wire::Inspection;
 
-use crate::catalog::large::colocating;
-use crate::large::write;
+use crate::large::{colocating, write};
 use arrival::{is_from_data_node, traffic};
 pub(crate) use desk::{Desk, Passed};
 

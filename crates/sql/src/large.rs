@@ -22,7 +22,7 @@ pub(crate) mod read;
 pub(crate) mod write;
 
 use model::schema::PART_SIZE_MAX;
-use model::{ColumnId, ErrorCode, Refusal, Table, Value};
+use model::{ClusterState, ColumnId, ErrorCode, Refusal, SchemaChange, Table, Value};
 
 use crate::kernel::Failure;
 
@@ -48,6 +48,30 @@ const REFERENCE_SIZE: usize = 14;
 /// The bytes that the references to so many values take.
 pub(crate) fn references_size(values: usize) -> usize {
     1 + REFERENCE_SIZE * values
+}
+
+/// The change that makes the same, with tables of parts that are colocated with their base tables.
+/// None if it makes no such table.
+pub(crate) fn colocating(cluster: &ClusterState, change: &SchemaChange) -> Option<SchemaChange> {
+    let makes_parts = match change {
+        SchemaChange::CreateTable { large, .. } | SchemaChange::AddColumns { large, .. } => {
+            large.is_some()
+        }
+        SchemaChange::TruncateTable { table } => {
+            cluster.tables.get(table).is_some_and(|table| table.large.is_some())
+        }
+        SchemaChange::Together { expected, changes } => {
+            let own = |change: &SchemaChange| colocating(cluster, change);
+            if !changes.iter().any(|change| own(change).is_some()) {
+                return None;
+            }
+            let changes = changes.iter().map(|one| own(one).unwrap_or_else(|| one.clone()));
+            let (expected, changes) = (expected.clone(), changes.collect());
+            return Some(SchemaChange::Together { expected, changes });
+        }
+        _ => false,
+    };
+    makes_parts.then(|| SchemaChange::ColocateParts { change: change.clone().into() })
 }
 
 impl Reference {

@@ -17,10 +17,13 @@
 
 mod access;
 mod account;
+mod account_change;
 mod administration;
 mod admission;
 mod audit;
+mod authorize;
 mod backup;
+mod backup_jobs;
 mod catalog;
 mod claim;
 mod connection;
@@ -29,7 +32,7 @@ mod directory;
 mod dispatch;
 mod error;
 mod execute;
-mod facts;
+mod explain;
 mod files;
 mod hint;
 mod information;
@@ -44,6 +47,7 @@ mod pace;
 mod plan;
 mod prepared;
 mod result;
+mod rows;
 mod sequences;
 mod session;
 mod show;
@@ -63,15 +67,18 @@ pub use admission::{
     PasswordKey, Verifiers,
 };
 pub use audit::{AuditFigures, AuditLimits, AuditLog, CLASSES as AUDIT_CLASSES, Kept};
-pub use backup::{
-    BackupAnswer, BackupFiles, BackupHost, BackupKey, BackupPolicy, BackupReply, BackupRequest,
-    Backups, Contents, ListedBackup, SavedDatabase, SavedTable, SavedView, shown_time,
+pub use backup::shown_time;
+pub use backup_jobs::host::{
+    BackupAnswer, BackupFiles, BackupHost, BackupKey, BackupReply, BackupRequest, Contents,
+    ListedBackup, SavedDatabase, SavedTable, SavedView,
 };
+pub use backup_jobs::{BackupPolicy, Backups};
 pub use directory::{Counters, Directory, Process, Registry};
 pub use files::{FileError, FileErrorKind, FilePart, FileParts, NewFile, ServerFiles};
 pub use memory::QueryMemory;
-pub use node::{ServerAddress, SqlNode, SqlOptions};
+pub use node::SqlNode;
 pub use pace::Clock;
 pub use sequences::Sequences;
+pub use session::options::{ServerAddress, SqlOptions};
 pub use stacks::{MakeStack, Stack};
 pub use variables::VERSION;

@@ -10,6 +10,8 @@
 //! # Not here
 //! Packets and frames (`mysql-wire`).
 
+pub(crate) mod packet;
+
 use std::cell::{OnceCell, RefCell};
 use std::future::poll_fn;
 use std::rc::Rc;

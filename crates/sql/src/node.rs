@@ -29,53 +29,15 @@ use stdx::{Duration, HashMap, Instant};
 use wire::Message;
 
 use crate::account::first;
-use crate::admission::Admission;
 use crate::audit;
 use crate::connection::{self, Greeting};
-use crate::directory::Directory;
 use crate::kernel::{Desk, Exchange, Interrupt, Kernel, Passed, Ticket};
 use crate::link::{Goodbye, Link, LinkState};
 use crate::measures::{tell_memory, tell_registry};
-use crate::pace::{Askers, Clock};
-use crate::sequences::Sequences;
+use crate::pace::Askers;
 use crate::session::Shared;
-use crate::stacks::{MakeStack, Polled, Seat, Stacks, Task};
-
-/// What an SQL worker is told when it is made.
-#[derive(Clone, Debug)]
-pub struct SqlOptions {
-    /// The registry of the process, shared by its SQL workers.
-    pub directory: Directory,
-    /// AUTO_INCREMENT ranges of the process, shared likewise.
-    pub sequences: Sequences,
-    /// Microseconds since 1970 UTC when the worker's clock stood at zero.
-    pub clock_base: i64,
-    /// The time zone of the host, in minutes east of UTC; `@@system_time_zone`.
-    pub host_offset: i32,
-    /// What logging in takes from outside; the workers of a process share it.
-    pub admission: Admission,
-    /// What `@@port`, `@@socket`, `@@hostname` say.
-    pub address: ServerAddress,
-    /// By which long computations let others have the worker; none to count their work instead.
-    pub clock: Option<Clock>,
-    /// Makes stacks for tasks that pause in the middle of a call; none if they cannot.
-    pub stack: Option<MakeStack>,
-}
-
-/// Where the server listens, for variables and status.
-#[derive(Clone, Debug, Default)]
-pub struct ServerAddress {
-    /// TCP port.
-    pub port: u16,
-    /// Path of the Unix socket.
-    pub socket: String,
-    /// Name of the host.
-    pub hostname: String,
-    /// The data directory.
-    pub directory: String,
-    /// Whether what all nodes write to disk is encrypted.
-    pub encrypted: bool,
-}
+use crate::session::options::SqlOptions;
+use crate::stacks::{Polled, Seat, Stacks, Task};
 
 /// Connections of a worker that may be logging in at a time.
 const LOGGING_IN_MAX: usize = 2_048;

@@ -2,7 +2,7 @@
 //!
 //! # Owns
 //! [`Planner`], which plans the queries of one statement: names to tables, expressions bound, joins
-//! ordered, access paths chosen; [`Plan`], what is kept between executions.
+//! ordered, access paths chosen.
 //! # Guarantees
 //! A plan depends on the definitions it was made from, on the statement's text and on the kinds of
 //! its parameters, not on their values: those may differ from one execution to the next.
@@ -18,7 +18,6 @@ mod derived_condition;
 mod distinct;
 pub(crate) mod edge;
 pub(crate) mod estimate;
-pub(crate) mod explain;
 pub(crate) mod from;
 mod grouping;
 mod hint;
@@ -34,10 +33,10 @@ pub(crate) mod outer;
 pub(crate) mod parameter;
 pub(crate) mod path;
 pub(crate) mod query;
+pub(crate) mod shape;
 pub(crate) mod view;
 pub(crate) mod window;
 
-use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -46,241 +45,16 @@ use sql_expression::{
     BindSettings, BoundSubquery, ComparedParameter, Environment, Expression, ResultType, Scope,
     SqlError, SubqueryId,
 };
-use sql_parser::{Literals, RowLiteral, ast};
+use sql_parser::ast;
 use sqltype::{Datum, SqlType};
-use stdx::HashMap;
 
 use crate::catalog::TableDefinition;
-use crate::catalog::names::TableName;
-use crate::execute::insert::{self, InsertPlan};
-use crate::execute::point::PointSelect;
-use crate::execute::point::change::{PointDelete, PointUpdate};
 use crate::hint::StatementHints;
 use crate::plan::common_table::CommonTables;
 use crate::plan::operator::{QueryPlan, Subplan};
-use crate::plan::parameter::{Compared, ParameterKind};
+use crate::plan::parameter::Compared;
 use crate::plan::view::Views;
-use crate::prepared::Prepared;
 use crate::session::Session;
-use crate::statistics;
-use crate::temporary::shown_name;
-use crate::traits::{Place, StatementTraits};
-
-/// A planned statement, good while the tables it was made from are the same.
-#[derive(Debug)]
-pub(crate) struct Plan {
-    pub(crate) kind: PlanKind,
-    tables: Vec<(TableId, u32)>,
-    /// How many rows the tables of a join had.
-    sizes: Vec<Option<u64>>,
-    /// The default database when it was made.
-    database: Option<String>,
-    /// The version of the session's variables.
-    variables: u64,
-    /// The parameters it was made for.
-    parameters: Vec<ParameterKind>,
-    /// What it was made for, if that matters.
-    autocommits: Option<bool>,
-}
-
-/// What was planned.
-#[derive(Debug)]
-pub(crate) enum PlanKind {
-    /// A query.
-    Query(Rc<QueryPlan>),
-    /// A query for one row by primary key, columns as they are stored.
-    Point(Box<PointSelect>),
-    /// UPDATE of one row by primary key.
-    Update(Box<PointUpdate>),
-    /// DELETE of one row by primary key.
-    Delete(Box<PointDelete>),
-    /// INSERT or REPLACE.
-    Insert(Box<InsertPlan>),
-    /// A change that is planned anew each time.
-    General,
-}
-
-/// Statements that came as text, prepared, by the key of the text without its literals.
-#[derive(Debug, Default)]
-pub(crate) struct PlanCache {
-    entries: RefCell<HashMap<u128, Prepared>>,
-    /// Taken out by whoever uses them.
-    literals: RefCell<Option<Box<Literals>>>,
-    /// Bytes of the texts kept.
-    size: Cell<usize>,
-}
-
-/// Most texts kept; beyond it all are forgotten.
-const TEXTS_MAX: usize = 4_096;
-/// Most bytes of the texts kept, likewise. What they are parsed to is many times as large.
-const TEXTS_SIZE_MAX: usize = 4 << 20;
-
-impl PlanCache {
-    /// The statement that a text is but for its literals, with these as parameters. A text seen for
-    /// the first time is parsed in this form, if it has one.
-    pub(crate) fn find(session: &Session, text: &[u8]) -> Option<(Prepared, Vec<Datum>)> {
-        let cache = &session.shared.plans;
-        // Others may come while this is in the middle of a long text.
-        let mut literals = cache.literals.take().unwrap_or_default();
-        let found = cache.find_with(session, text, &mut literals);
-        cache.literals.replace(Some(literals));
-        found
-    }
-
-    fn find_with(
-        &self,
-        session: &Session,
-        text: &[u8],
-        literals: &mut Literals,
-    ) -> Option<(Prepared, Vec<Datum>)> {
-        let (cache, mode) = (self, session.variables.parser_mode());
-        let look = || session.pauses.look().is_ok();
-        let key = sql_parser::parameterise(text, mode, literals, &look)?;
-        let known = cache.entries.borrow().get(&key).cloned();
-        let prepared = match known {
-            Some(prepared) => prepared,
-            None => {
-                let parsed = sql_parser::parse_parameterised(text, mode, literals, &look);
-                let statement = parsed.ok()??;
-                // Others gain nothing: they are planned anew each time.
-                if statement.traits().place != Place::Planned {
-                    return None;
-                }
-                let own = literals.text_without_rows(text);
-                let shown = String::from_utf8_lossy(&own);
-                let prepared = Prepared::new(statement, shown.trim(), literals.len());
-                let mut entries = cache.entries.borrow_mut();
-                let size = cache.size.get() + own.len();
-                if entries.len() >= TEXTS_MAX || size > TEXTS_SIZE_MAX {
-                    entries.clear();
-                    cache.size.set(0);
-                }
-                entries.insert(key, prepared.clone());
-                cache.size.set(cache.size.get() + own.len());
-                prepared
-            }
-        };
-        let parameters = literals.values(text, mode).map(datum_of_literal).collect();
-        let prepared = match literals.take_rows(text, mode) {
-            Some(rows) => prepared.with_rows(rows),
-            None => prepared,
-        };
-        Some((prepared, parameters))
-    }
-}
-
-/// The value of a literal of a row that was taken out of an INSERT, as the binder has it.
-pub(crate) fn datum_of_row_literal(literal: RowLiteral) -> Datum {
-    match (datum_of_literal(literal.literal), literal.negative) {
-        (Datum::Int(number), true) => Datum::Int(-number),
-        (Datum::Decimal(number), true) => Datum::Decimal(number.negate()),
-        (Datum::Double(number), true) => Datum::Double(-number),
-        // A number of more digits than a DECIMAL has.
-        (Datum::Bytes(digits), true) => Datum::Bytes([b"-", &*digits].concat().into()),
-        (value, _) => value,
-    }
-}
-
-/// A literal's value, as the binder has it.
-fn datum_of_literal(literal: ast::Literal) -> Datum {
-    match literal {
-        ast::Literal::Integer(number) => match i64::try_from(number) {
-            Ok(number) => Datum::Int(number),
-            Err(_) => Datum::UInt(number),
-        },
-        ast::Literal::Decimal(text) => match sqltype::Decimal::parse(text.as_bytes()) {
-            Some(number) => Datum::Decimal(number),
-            None => Datum::text(&text),
-        },
-        ast::Literal::Float(text) => Datum::Double(text.parse().unwrap_or(0.0)),
-        ast::Literal::String(bytes) => Datum::Bytes(bytes),
-        _ => Datum::Null,
-    }
-}
-
-impl Plan {
-    /// A plan that depends on what the planner has looked up, for parameters of these kinds.
-    pub(crate) fn new(
-        planner: Planner<'_>,
-        kind: PlanKind,
-        parameters: Vec<ParameterKind>,
-    ) -> Self {
-        let session = planner.session;
-        let rows = |(table, _): &(TableId, u32)| session.shared.statistics.rows(*table);
-        let sizes = match planner.tables.len() {
-            0 | 1 => Vec::new(),
-            _ => planner.tables.iter().map(rows).collect(),
-        };
-        Self {
-            kind,
-            sizes,
-            tables: planner.tables,
-            database: session.database.clone(),
-            variables: session.variables.version,
-            parameters,
-            autocommits: planner.autocommits,
-        }
-    }
-
-    /// The plan of a change, made for these parameters; whether it may be used again.
-    pub(crate) fn of_change(
-        session: &Session,
-        statement: &ast::Statement,
-        parameters: &[Datum],
-    ) -> Result<(Self, bool), SqlError> {
-        let mut planner = Planner::of_change(session, parameters);
-        let mut kinds = parameter::kinds_of_change(parameters);
-        let kind = match statement {
-            ast::Statement::Update(update) => match PointUpdate::plan(&mut planner, update)? {
-                Some(plan) => {
-                    parameter::loosen(&mut kinds, plan.expressions());
-                    PlanKind::Update(Box::new(plan))
-                }
-                None => PlanKind::General,
-            },
-            ast::Statement::Delete(delete) => match PointDelete::plan(&mut planner, delete)? {
-                Some(plan) => PlanKind::Delete(Box::new(plan)),
-                None => PlanKind::General,
-            },
-            ast::Statement::Insert(insert) => {
-                let plan = insert::plan(&mut planner, insert)?;
-                parameter::loosen(&mut kinds, plan.expressions());
-                PlanKind::Insert(Box::new(plan))
-            }
-            _ => PlanKind::General,
-        };
-        let lasting = !planner.once;
-        Ok((Self::new(planner, kind, kinds), lasting))
-    }
-
-    /// Whether everything it depends on is as it was.
-    pub(crate) fn is_current(&self, session: &Session, parameters: &[Datum]) -> bool {
-        if !parameter::fit(&self.parameters, parameters) {
-            return false;
-        }
-        let cluster = session.kernel.cluster();
-        let same = |(id, version): &(TableId, u32)| {
-            cluster.tables.get(id).is_some_and(|table| table.version == *version)
-        };
-        let statistics = &session.shared.statistics;
-        let alike = |(size, (table, _)): (&Option<u64>, &(TableId, u32))| {
-            statistics::alike(*size, statistics.rows(*table))
-        };
-        let hidden = !session.temporary.is_empty()
-            && self.tables.iter().any(|(id, _)| {
-                let table = cluster.tables.get(id).map(|table| shown_name(&table.name));
-                table.is_some_and(|(database, name)| {
-                    session.temporary.has(&TableName { database, name })
-                })
-            });
-        !hidden
-            && self.autocommits.is_none_or(|autocommits| autocommits == session.autocommits())
-            && self.variables == session.variables.version
-            && self.sizes.iter().zip(&self.tables).all(alike)
-            && self.database == session.database
-            && self.tables.iter().all(same)
-    }
-}
 
 /// Most levels of queries in each other: subqueries, tables of FROM and of WITH, views. Planning,
 /// running and freeing call themselves for each.
@@ -315,7 +89,7 @@ pub(crate) struct Planner<'s> {
     /// Values of variables or parameters were bound: the plan is for this execution only.
     pub(crate) once: bool,
     /// Whether statements commit, if locks were planned: they are for transactions alone.
-    autocommits: Option<bool>,
+    pub(crate) autocommits: Option<bool>,
     /// The hints of the statement.
     hints: Option<Rc<StatementHints>>,
     /// Of the subquery that is planned next all that counts is whether it has a row.
@@ -347,7 +121,7 @@ impl<'s> Planner<'s> {
     }
 
     /// For a change.
-    fn of_change(session: &'s Session, parameters: &[Datum]) -> Self {
+    pub(crate) fn of_change(session: &'s Session, parameters: &[Datum]) -> Self {
         let type_of = |value| parameter::type_in_change(session, value);
         let types = parameters.iter().map(type_of).collect();
         Self { parameters: types, ..Self::new(session, parameters) }

@@ -2,12 +2,12 @@
 //!
 //! # Owns
 //! [`Prepared`], a statement with its parameters and, when it has one, its plan.
-//! # Guarantees
-//! A plan is used only while every table it was made for has the same version; otherwise it is
-//! made anew, and nobody notices.
 //! # Not here
-//! Numbers and long data (`connection`), plans (`plan`).
+//! Numbers and long data (`connection`), plans and whether they still hold (`execute`).
 
+pub(crate) mod cache;
+
+use std::any::Any;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -15,15 +15,12 @@ use model::ControlIndex;
 use sql_expression::SqlError;
 use sql_parser::ast::Statement;
 use sql_parser::{LiteralRows, Parsed};
-use sqltype::Datum;
 
-use crate::account::check::Allowed;
+use crate::account::login::Allowed;
 use crate::directory::CountedStatement;
-use crate::dispatch;
+use crate::error::of_parser;
 use crate::hint::StatementHints;
 use crate::memory::Held;
-use crate::plan::Plan;
-use crate::result::{Outcome, ResultWriter};
 use crate::session::Session;
 use crate::traits::{StatementTraits, Traits};
 use crate::variables;
@@ -43,7 +40,8 @@ struct Inner {
     text: String,
     parameters: usize,
     hints: Option<Rc<StatementHints>>,
-    plan: RefCell<Option<Rc<Plan>>>,
+    /// What the executor has made of it; what that is, it alone knows.
+    plan: RefCell<Option<Rc<dyn Any>>>,
     /// What it was allowed by last.
     allowed: RefCell<Option<Allowed>>,
     /// What a client's statement takes of the limits, until it is gone.
@@ -69,7 +67,7 @@ impl Prepared {
         let mut held = session.memory.hold("prepared statements");
         held.add(STATEMENT_BYTES + TEXT_BYTES * text.len())?;
         let parsed = session.parse_at(text.as_bytes(), 0);
-        let parsed = parsed.map_err(|error| dispatch::of_parser(&error))?;
+        let parsed = parsed.map_err(|error| of_parser(&error))?;
         if !parsed.statement.traits().is_preparable || parsed.next.is_some() {
             let message = "This command is not supported in the prepared statement protocol yet";
             return Err(SqlError::new(1295, "HY000", message));
@@ -136,13 +134,13 @@ impl Prepared {
         self.inner.parameters
     }
 
-    /// The plan, if one is kept and still good.
-    pub(crate) fn plan(&self, session: &Session, parameters: &[Datum]) -> Option<Rc<Plan>> {
-        self.inner.plan.borrow().clone().filter(|plan| plan.is_current(session, parameters))
+    /// The plan that is kept, if there is one of this type. Whether it still holds, its type says.
+    pub(crate) fn plan<P: 'static>(&self) -> Option<Rc<P>> {
+        self.inner.plan.borrow().clone()?.downcast().ok()
     }
 
     /// Keeps a plan for the next time.
-    pub(crate) fn keep(&self, plan: Rc<Plan>) {
+    pub(crate) fn keep<P: 'static>(&self, plan: Rc<P>) {
         *self.inner.plan.borrow_mut() = Some(plan);
     }
 
@@ -161,15 +159,5 @@ impl Prepared {
     /// Remembers by what it was allowed.
     pub(crate) fn remember_allowed(&self, allowed: Allowed) {
         *self.inner.allowed.borrow_mut() = Some(allowed);
-    }
-
-    /// Runs it, as what another statement does.
-    pub(crate) async fn run(
-        &self,
-        session: &mut Session,
-        parameters: &[Datum],
-        out: &mut ResultWriter,
-    ) -> Result<Outcome, SqlError> {
-        dispatch::run(session, self, parameters, out, None).await
     }
 }

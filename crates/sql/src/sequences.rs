@@ -15,10 +15,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use actor::Mutation;
-use client::{ClientOperation, OperationAnswer};
+use client::{ClientOperation, ClientRead, OperationAnswer};
 use model::{
     Column, ColumnId, ColumnType, ErrorCode, Expression, Refusal, SchemaChange, TableId, Value,
 };
+use sql_expression::SqlError;
 use stdx::Duration;
 use wire::LockMode;
 
@@ -98,6 +99,23 @@ impl Spacing {
 }
 
 impl Sequences {
+    /// The value from which on no process has reserved any of a table, if one has been reserved.
+    pub(crate) async fn kept(
+        &self,
+        kernel: &Kernel,
+        table: TableId,
+    ) -> Result<Option<u64>, SqlError> {
+        let Some(sequences) = kernel.cluster().table_named(TABLE).cloned() else {
+            return Ok(None);
+        };
+        let read = ClientRead::primary(sequences.id, vec![Value::UInt(table.0.into())]);
+        let row = kernel.read(vec![read], None).await?.into_iter().next().flatten();
+        Ok(match row.as_deref() {
+            Some([_, Value::UInt(next)]) => Some(*next),
+            _ => None,
+        })
+    }
+
     /// Reserves `count` values of a table, spaced evenly; the first of them. `start` is the first
     /// value of a table that never gave one. Refused with `ValueOutOfRange` at the end of 64 bits.
     pub async fn take(
@@ -170,7 +188,7 @@ impl Sequences {
             return Ok(next);
         }
         let sequences = self.table(kernel).await?;
-        let read = client::ClientRead::primary(sequences, vec![Value::UInt(table.0.into())]);
+        let read = ClientRead::primary(sequences, vec![Value::UInt(table.0.into())]);
         let rows = kernel.beside().read(vec![read], None).await?;
         Ok(rows.into_iter().next().flatten().map_or(start, |row| number(&row)))
     }

@@ -9,6 +9,15 @@
 //! # Not here
 //! Prepared statements and the protocol (`connection`), how transactions end (`transaction`).
 
+pub(crate) mod abandoned;
+pub(crate) mod evaluation;
+mod locks;
+mod names;
+pub(crate) mod options;
+mod process;
+mod protocol;
+pub(crate) mod rules;
+
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -18,29 +27,31 @@ use actor::Encryption;
 use client::Savepoint;
 use model::{Epoch, TableId};
 use sql_expression::{Pauses, SessionFacts, SqlError, UserVariable};
+use sql_parser::{ParseError, Parsed};
 use sqltype::Datum;
 use stdx::{Instant, Prng};
 use wire::Inspection;
 
 use crate::account::book::Records;
-use crate::account::check::Login;
+use crate::account::login::Login;
 use crate::admission::Admission;
 use crate::audit::Auditor;
 use crate::catalog::Definitions;
-use crate::ddl::Abandoned;
 use crate::directory::{Counters, Directory, OwnLedger};
 use crate::hint::StatementHints;
 use crate::kernel::Kernel;
 use crate::measures::Measures;
 use crate::memory::Account;
-use crate::node::ServerAddress;
 use crate::pace::Pace;
-use crate::plan::PlanCache;
 use crate::prepared::Prepared;
+use crate::prepared::cache::StatementCache;
 use crate::sequences::Sequences;
 use crate::statistics::Statistics;
 use crate::temporary::{Leftovers, Temporaries};
 use crate::variables::SessionVariables;
+
+use abandoned::Abandoned;
+use options::{ServerAddress, SqlOptions};
 
 /// What the connections of a worker share.
 #[derive(Debug)]
@@ -66,7 +77,7 @@ pub(crate) struct Shared {
     /// Where the server listens.
     pub address: ServerAddress,
     /// Statements seen before, by digest.
-    pub(crate) plans: PlanCache,
+    pub(crate) statements: StatementCache,
     /// Sizes of tables.
     pub(crate) statistics: Statistics,
     /// When a data node refused to join that is of an older version.
@@ -83,6 +94,17 @@ pub(crate) struct Shared {
 
 /// Facts for expressions, with the version of variables and the database they are of.
 type KeptFacts = (u64, Option<String>, Arc<SessionFacts>);
+
+/// What a session is given at its birth, that no other has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Origin {
+    /// CONNECTION_ID().
+    pub(crate) number: u32,
+    /// For RAND() and UUID().
+    pub(crate) seed: u64,
+    /// Microseconds since 1970 when the worker's clock stood at zero.
+    pub(crate) clock_base: i64,
+}
 
 /// One connection's state.
 #[derive(Debug)]
@@ -227,7 +249,116 @@ pub(crate) struct Diagnostics {
     pub error_count: u64,
 }
 
+impl Shared {
+    /// What the connections of a worker share at its beginning.
+    pub(crate) fn new(options: &SqlOptions) -> Self {
+        Self {
+            kills: Default::default(),
+            directory: options.directory.clone(),
+            ledger: options.directory.enlist(),
+            definitions: Default::default(),
+            accounts: Records::new(options.admission.own_password.is_some()),
+            heard: Default::default(),
+            sequences: options.sequences.clone(),
+            admission: options.admission.clone(),
+            audit: options.admission.audit.clone().map(Auditor::new),
+            address: options.address.clone(),
+            statements: Default::default(),
+            statistics: Default::default(),
+            pace: Pace::new(options.clock),
+            leftovers: Default::default(),
+            abandoned: Default::default(),
+            met_older: Default::default(),
+            measures: Default::default(),
+        }
+    }
+}
+
+/// What a slice of a session's work counts as without a clock, where it pauses in calls.
+const LOOK_WORK: u64 = 64;
+
+/// Pauses of a session in the middle of calls, at which its statement is told to end.
+fn pauses(kernel: &Kernel, shared: &Rc<Shared>) -> Pauses {
+    let (kernel, shared) = (kernel.clone(), shared.clone());
+    Pauses::new(Rc::new(move || {
+        // Short statements run to their end although their client waits for no answer.
+        match shared.pace.look(LOOK_WORK) {
+            true => kernel.check_interrupt()?,
+            false => kernel.check_kill()?,
+        }
+        Ok(())
+    }))
+}
+
 impl Session {
+    /// A session as a new connection has it.
+    pub(crate) fn new(kernel: Kernel, shared: Rc<Shared>, origin: Origin) -> Self {
+        let Origin { number: id, seed, clock_base } = origin;
+        kernel.forget_past();
+        kernel.seed(seed);
+        kernel.share_heard(&shared.heard);
+        let variables = SessionVariables::new(&shared.directory.lock().globals);
+        let memory = Account::new(shared.directory.memory());
+        let pauses = pauses(&kernel, &shared);
+        Self {
+            kernel,
+            pauses,
+            shared,
+            id,
+            user: String::new(),
+            login: Login::default(),
+            database: None,
+            variables,
+            user_variables: BTreeMap::new(),
+            transaction: SessionTransaction::default(),
+            has_lost_transaction: false,
+            memory,
+            diagnostics: Diagnostics::default(),
+            last_insert_id: 0,
+            row_count: 0,
+            found_rows: 0,
+            changes_rows: false,
+            temporary: Temporaries::new(seed),
+            released: false,
+            count_matched: false,
+            statement_time: clock_base,
+            statement_began: Default::default(),
+            interactive: false,
+            prepared: BTreeMap::new(),
+            tls: None,
+            is_compressed: false,
+            knows_no_metadata: false,
+            attributes: Arc::default(),
+            prng: Prng::new(seed),
+            told_database: None,
+            facts: Default::default(),
+            hints: None,
+            hint_warnings: Default::default(),
+            query_attributes: None,
+            counters: Counters::default(),
+        }
+    }
+
+    /// Adds a note for SHOW WARNINGS.
+    pub(crate) fn note(&mut self, error: SqlError) {
+        let kept = self.variables.max_error_count as usize;
+        if self.variables.sql_notes {
+            self.diagnostics.push(Level::Note, error, kept);
+        }
+    }
+
+    /// Adds a warning for SHOW WARNINGS.
+    pub(crate) fn note_warning(&mut self, error: SqlError) {
+        let kept = self.variables.max_error_count as usize;
+        self.diagnostics.push(Level::Warning, error, kept);
+    }
+
+    /// Parses the statement at a place of a text.
+    pub(crate) fn parse_at(&self, text: &[u8], at: usize) -> Result<Parsed, ParseError> {
+        let look = || self.pauses.look().is_ok();
+        sql_parser::parse_at_looking(text, at, self.variables.parser_mode(), &look)
+    }
+
     /// Learns what the cluster has agreed on by now; whether that was news. Answers of data nodes
     /// are heard only when this worker has reached what they had reached, and one of them has told
     /// another SQL node that its change of definitions is done.

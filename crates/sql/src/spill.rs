@@ -45,6 +45,16 @@ const AHEAD: usize = 1;
 /// The first value of `nines_temp_space`, in bytes.
 const DEFAULT_LIMIT: u64 = 16 << 30;
 
+/// Who waits for the host's disk.
+pub(crate) trait DiskWaiter {
+    /// Lets others have the worker until the host may have gone on with temporary files. `turns`
+    /// counts how often that was done for the same bytes.
+    ///
+    /// # Errors
+    /// The statement was interrupted.
+    async fn wait_for_disk(&self, turns: &mut u32) -> Result<(), SqlError>;
+}
+
 /// Makes temporary files.
 pub trait TempFiles: Debug + Send + Sync {
     /// A new file, which is gone when it is dropped and when the process ends, however it ends. The

@@ -28,17 +28,11 @@ use sql_expression::SqlError;
 use stdx::{Duration, Instant};
 use wire::WaitPolicy;
 
-use crate::catalog::TableDefinition;
-use crate::catalog::names::{TableName, copy_name};
+use crate::catalog::names::{POINT, TEMPORARY_PREFIX as PREFIX, TableName, copy_name, shown_name};
 use crate::claim::Claims;
 use crate::kernel::{Failure, Kernel};
 use crate::session::{Session, Shared};
 
-/// What the kernel's names of temporary tables begin with: no database, so no user sees them. The
-/// owner, a number, the database and the name follow.
-const PREFIX: &str = "#temporary/";
-/// Stands for a point in a name: what is before one is a database for the kernel.
-const POINT: &str = "\u{1}";
 /// The claims of sessions.
 const CLAIMS: Claims = Claims { table: "#sessions", column: "session", width: 8 };
 /// How often an idle session that has temporary tables renews its claim.
@@ -102,28 +96,9 @@ impl Temporaries {
     }
 }
 
-/// The database and the name that users know a table of the kernel by.
-pub(crate) fn shown_name(kernel_name: &str) -> (String, String) {
-    let own = kernel_name.strip_prefix(PREFIX).and_then(|rest| {
-        let mut parts = rest.splitn(4, '/').skip(2);
-        Some((parts.next()?.to_owned(), parts.next()?.replace(POINT, ".")))
-    });
-    own.unwrap_or_else(|| {
-        let (database, name) = kernel_name.split_once('.').unwrap_or(("", kernel_name));
-        (database.to_owned(), name.to_owned())
-    })
-}
-
 fn owner_of(kernel_name: &str) -> Option<u64> {
     let (owner, _) = kernel_name.strip_prefix(PREFIX)?.split_once('/')?;
     u64::from_str_radix(owner, 16).ok()
-}
-
-impl TableDefinition {
-    /// Whether it is a session's own.
-    pub(crate) fn is_temporary(&self) -> bool {
-        self.table.name.starts_with(PREFIX)
-    }
 }
 
 impl Session {

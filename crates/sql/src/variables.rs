@@ -18,7 +18,6 @@ pub(crate) mod computed;
 pub(crate) mod hint;
 pub(crate) mod promise;
 pub(crate) mod registry;
-pub(crate) mod set;
 pub(crate) mod value;
 
 use std::collections::BTreeMap;
@@ -35,7 +34,6 @@ use crate::session::{Durability, Isolation, Session};
 use registry::{Kind, Scope, Variable};
 
 pub use computed::VERSION;
-pub(crate) use set::{set, set_transaction};
 
 /// A session's system variables.
 #[derive(Clone, Debug)]

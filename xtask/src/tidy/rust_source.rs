@@ -17,6 +17,16 @@ pub(super) struct RustSource {
     pub(super) comments: String,
 }
 
+/// One name that a `use` declaration brings into a file.
+pub(super) struct Import {
+    /// The offset of the declaration.
+    pub(super) at: usize,
+    /// What is imported, as written; ends in `::self` or `::*` where the declaration does.
+    pub(super) path: String,
+    /// The name that the file has for it.
+    pub(super) name: String,
+}
+
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     Code,
@@ -73,19 +83,44 @@ impl RustSource {
 
     /// Every path that the file's `use` declarations import, with its line, trees spelled out.
     pub(super) fn imports(&self) -> Vec<(usize, String)> {
+        let imports = self.named_imports().into_iter();
+        imports.map(|import| (line_of(&self.code, import.at), import.path)).collect()
+    }
+
+    /// The same with the names that the declarations give to what they import.
+    pub(super) fn named_imports(&self) -> Vec<Import> {
         let mut found = Vec::new();
-        for start in find_words(&self.code, "use") {
-            let rest = &self.code[start + "use".len()..];
-            let Some(length) = rest.find(';') else { continue };
-            if rest.starts_with(char::is_whitespace) {
-                let tree: String = rest[..length].replace(" as ", "@").split_whitespace().collect();
-                let mut paths = Vec::new();
-                spell_out("", &tree, &mut paths);
-                let line = line_of(&self.code, start);
-                found.extend(paths.into_iter().map(|path| (line, path)));
+        for range in self.use_declarations() {
+            let text = &self.code[range.start + "use".len()..range.end - 1];
+            let tree: String = text.replace(" as ", "@").split_whitespace().collect();
+            let mut paths = Vec::new();
+            spell_out("", &tree, &mut paths);
+            for (path, alias) in paths {
+                let last = path.trim_end_matches("::self").rsplit("::").next().unwrap_or_default();
+                let name = alias.unwrap_or_else(|| last.to_string());
+                found.push(Import { at: range.start, path, name });
             }
         }
         found
+    }
+
+    /// Blanks the `use` declarations.
+    pub(super) fn without_imports(mut self) -> RustSource {
+        for range in self.use_declarations() {
+            self.blank(range);
+        }
+        self
+    }
+
+    /// Where the `use` declarations are, each with its semicolon.
+    fn use_declarations(&self) -> Vec<Range<usize>> {
+        let starts = find_words(&self.code, "use").into_iter();
+        let declaration = |start: usize| {
+            let rest = &self.code[start + "use".len()..];
+            let length = rest.starts_with(char::is_whitespace).then(|| rest.find(';'))??;
+            Some(start..start + "use".len() + length + 1)
+        };
+        starts.filter_map(declaration).collect()
     }
 
     /// The text of each call of a macro, with its line. Brackets of any kind, any number of lines.
@@ -247,7 +282,7 @@ fn character(bytes: &[u8]) -> usize {
 }
 
 /// Where the item that begins at `start` ends: behind its body, or behind its semicolon.
-fn item_end(code: &str, start: usize) -> usize {
+pub(super) fn item_end(code: &str, start: usize) -> usize {
     let bytes = code.as_bytes();
     let mut at = start;
     while at < bytes.len() {
@@ -262,7 +297,7 @@ fn item_end(code: &str, start: usize) -> usize {
 }
 
 /// The offset behind the bracket that closes the one at `open`.
-fn closing(code: &str, open: usize) -> usize {
+pub(super) fn closing(code: &str, open: usize) -> usize {
     let mut depth = 0_usize;
     for (at, byte) in code.bytes().enumerate().skip(open) {
         match byte {
@@ -279,12 +314,13 @@ fn closing(code: &str, open: usize) -> usize {
     code.len()
 }
 
-/// Spells out `a::{b, c::{d}}` as `a::b`, `a::c::d`.
-fn spell_out(prefix: &str, tree: &str, paths: &mut Vec<String>) {
+/// Spells out `a::{b, c::{d@e}}` as `a::b`, `a::c::d` with the alias `e`.
+fn spell_out(prefix: &str, tree: &str, paths: &mut Vec<(String, Option<String>)>) {
     let Some(open) = tree.find('{') else {
-        let path = tree.split('@').next().unwrap_or_default();
+        let (path, alias) = tree.split_once('@').map_or((tree, None), |(p, a)| (p, Some(a)));
         if !path.is_empty() {
-            paths.push(format!("{prefix}{path}").trim_start_matches("::").to_string());
+            let path = format!("{prefix}{path}").trim_start_matches("::").to_string();
+            paths.push((path, alias.map(str::to_string)));
         }
         return;
     };
@@ -345,6 +381,9 @@ mod tests {
         let source = RustSource::new("use std::{\n  fs::{self, File},\n  io as x,\n};\nuse a::B;");
         let paths: Vec<String> = source.imports().into_iter().map(|(_, path)| path).collect();
         assert_eq!(paths, ["std::fs::self", "std::fs::File", "std::io", "a::B"]);
+        let names: Vec<String> = source.named_imports().into_iter().map(|i| i.name).collect();
+        assert_eq!(names, ["fs", "File", "x", "B"]);
+        assert!(!source.without_imports().code.contains("std"));
     }
 
     #[test]

@@ -21,7 +21,7 @@ use sql_expression::SqlError;
 use stdx::Duration;
 use wire::Inspection;
 
-use super::check::Candidate;
+use super::login::Candidate;
 use crate::admission::ClientHost;
 use crate::kernel::{Failure, Kernel};
 use crate::session::Session;
@@ -94,7 +94,7 @@ impl Session {
 }
 
 /// Learns what some data node has learned by now, changes of accounts among it.
-pub(super) async fn hear(kernel: &Kernel) -> Result<(), Failure> {
+pub(crate) async fn hear(kernel: &Kernel) -> Result<(), Failure> {
     let kernel = kernel.beside();
     let epoch = kernel.open_snapshot().await?;
     kernel.close_snapshot(epoch);
@@ -103,7 +103,7 @@ pub(super) async fn hear(kernel: &Kernel) -> Result<(), Failure> {
 
 /// Waits until every data node that serves has reached the state that this worker has, but no
 /// longer than [`SPREAD_MAX`]. Those who have not said so.
-pub(super) async fn spread(kernel: &Kernel) -> Result<Vec<NodeId>, Failure> {
+pub(crate) async fn spread(kernel: &Kernel) -> Result<Vec<NodeId>, Failure> {
     let began = kernel.now();
     let mut answered: BTreeSet<(NodeId, Incarnation)> = BTreeSet::new();
     loop {
@@ -129,7 +129,7 @@ pub(super) async fn spread(kernel: &Kernel) -> Result<Vec<NodeId>, Failure> {
 
 /// Waits until no worker allows anything by accounts that were older when this began; the data
 /// nodes that have not said so.
-pub(super) async fn outlast(kernel: &Kernel) -> Result<Vec<NodeId>, Failure> {
+pub(crate) async fn outlast(kernel: &Kernel) -> Result<Vec<NodeId>, Failure> {
     let silent = spread(kernel).await?;
     kernel.sleep(WAIT).await?;
     Ok(silent)

@@ -14,14 +14,14 @@ const CHARACTERS: &[u8] =
     b"ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz23456789-_+*.,:;!?%#=<>()[]";
 
 /// What an account keeps of a password; empty for an empty one.
-pub(super) fn stored(plugin: Plugin, password: &[u8], prng: &mut Prng) -> String {
+pub(crate) fn stored(plugin: Plugin, password: &[u8], prng: &mut Prng) -> String {
     let mut random = [0; SALT_LEN];
     random.iter_mut().for_each(|byte| *byte = prng.next_u64() as u8);
     auth::store(plugin, password, random, ROUNDS)
 }
 
 /// Whether a text is what the plugin keeps of some password.
-pub(super) fn is_stored(plugin: Plugin, text: &str) -> bool {
+pub(crate) fn is_stored(plugin: Plugin, text: &str) -> bool {
     match plugin {
         Plugin::Native => text.is_empty() || native::parse(text).is_some(),
         Plugin::CachingSha2 => text.is_empty() || Stored::parse(text).is_some(),
@@ -31,7 +31,7 @@ pub(super) fn is_stored(plugin: Plugin, text: &str) -> bool {
 }
 
 /// Whether a text is what is kept of this password, by either plugin.
-pub(super) fn fits(text: &str, password: &[u8]) -> bool {
+pub(crate) fn fits(text: &str, password: &[u8]) -> bool {
     if let Some(hash) = native::parse(text) {
         return native::hash(password) == hash;
     }
@@ -42,7 +42,7 @@ pub(super) fn fits(text: &str, password: &[u8]) -> bool {
 }
 
 /// A password of so many characters, with some of each kind that a policy may ask for.
-pub(super) fn random(length: usize, prng: &mut Prng) -> String {
+pub(crate) fn random(length: usize, prng: &mut Prng) -> String {
     loop {
         let character = |_| CHARACTERS[prng.below(CHARACTERS.len() as u64) as usize];
         let password: Vec<u8> = (0..length).map(character).collect();

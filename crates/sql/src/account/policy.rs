@@ -11,8 +11,8 @@
 use sql_expression::SqlError;
 
 use super::AccountName;
-use super::check::global;
 use super::error;
+use super::login::global;
 use crate::session::Session;
 
 /// The rules in force.

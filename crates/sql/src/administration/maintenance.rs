@@ -70,7 +70,10 @@ async fn checksum(
         let sum = match session.definition(name) {
             Ok(definition) => {
                 let snapshot = Snapshot::open(session).await?;
-                let sum = check::sum(&snapshot.kernel, &definition, snapshot.epoch).await?;
+                let columns = definition.visible_columns().iter().map(|column| column.column);
+                let columns: Vec<_> = columns.collect();
+                let (kernel, epoch) = (&snapshot.kernel, snapshot.epoch);
+                let sum = check::sum(kernel, &definition.table, &columns, epoch).await?;
                 Datum::UInt(sum)
             }
             Err(error) => {

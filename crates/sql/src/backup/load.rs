@@ -19,12 +19,14 @@ use sqltype::Datum;
 use stdx::Duration;
 use wire::WaitPolicy;
 
-use super::host::{BackupFiles, BackupReply, BackupRequest, Contents, answered, ask, done, failed};
-use super::jobs::{Job, OwnJob};
 use super::options::Options;
 use super::rows::Rows;
 use super::throttle::Throttle;
 use super::{is_temporary, now};
+use crate::backup_jobs::host::{
+    BackupFiles, BackupReply, BackupRequest, Contents, answered, ask, done, failed,
+};
+use crate::backup_jobs::{Job, OwnJob};
 use crate::catalog::draft::Complete;
 use crate::catalog::names::{RESTORE_PREFIX, TableName, restored_by};
 use crate::catalog::{ForeignKeyDefinition, TableDefinition, error};

@@ -3,7 +3,7 @@
 use sql_expression::SqlError;
 use sql_parser::ast::{BackupOption, BackupValue};
 
-use super::host::{BackupKey, failed};
+use crate::backup_jobs::host::{BackupKey, failed};
 
 /// The options of a statement.
 #[derive(Debug, Default)]

@@ -7,7 +7,7 @@
 
 use model::Value;
 
-use super::host::failed;
+use crate::backup_jobs::host::failed;
 use sql_expression::SqlError;
 
 const NULL: u8 = 0;

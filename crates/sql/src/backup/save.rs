@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use client::{ClientRead, ScanRange};
+use client::ScanRange;
 use model::{Epoch, Table, Value};
 use sql_expression::SqlError;
 use sql_parser::ast::{self, BackupSubject};
@@ -17,16 +17,16 @@ use sqltype::{Datum, SqlType};
 use stdx::Duration;
 use wire::Projection;
 
-use super::host::{
-    BackupFiles, BackupReply, BackupRequest, Contents, SavedDatabase, SavedTable, SavedView,
-    answered, ask, done, failed,
-};
-use super::jobs::{Job, OwnJob};
 use super::now;
 use super::options::Options;
 use super::rows::encode;
 use super::throttle::Throttle;
 use crate::access::{ReadMode, Reader};
+use crate::backup_jobs::host::{
+    BackupFiles, BackupReply, BackupRequest, Contents, SavedDatabase, SavedTable, SavedView,
+    answered, ask, done, failed,
+};
+use crate::backup_jobs::{Job, OwnJob};
 use crate::catalog::error;
 use crate::catalog::names::{TableName, tables_of};
 use crate::catalog::view::is_view;
@@ -54,7 +54,7 @@ pub(super) async fn run(
     let backups = session.shared.directory.backups().clone();
     let place = super::place(&backup.place, &backups)?;
     let policy = backups.policy();
-    if options.key == super::BackupKey::None {
+    if options.key == crate::backup_jobs::host::BackupKey::None {
         let why = match (session.shared.address.encrypted, policy.requires_key) {
             (true, _) => Some("the cluster is encrypted, and so are its backups"),
             (false, true) => Some("RequireEncryptedBackup=1 is set"),
@@ -389,7 +389,7 @@ fn chosen(session: &Session, subject: &BackupSubject) -> Result<Chosen, SqlError
 }
 
 fn refuse_system(database: &str) -> Result<(), SqlError> {
-    match crate::information::schema(database) {
+    match crate::catalog::system::schema(database) {
         Some(_) => Err(error::access_denied_to_database(database)),
         None => Ok(()),
     }
@@ -419,23 +419,4 @@ fn add(
         false => chosen.tables.push((TableName { database, name }, table.clone())),
     }
     Ok(())
-}
-
-impl crate::sequences::Sequences {
-    /// The value from which on no process has reserved any of a table, if one has been reserved.
-    pub(crate) async fn kept(
-        &self,
-        kernel: &Kernel,
-        table: model::TableId,
-    ) -> Result<Option<u64>, SqlError> {
-        let Some(sequences) = kernel.cluster().table_named(crate::sequences::TABLE).cloned() else {
-            return Ok(None);
-        };
-        let read = ClientRead::primary(sequences.id, vec![Value::UInt(table.0.into())]);
-        let row = kernel.read(vec![read], None).await?.into_iter().next().flatten();
-        Ok(match row.as_deref() {
-            Some([_, Value::UInt(next)]) => Some(*next),
-            _ => None,
-        })
-    }
 }

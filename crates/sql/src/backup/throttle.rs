@@ -9,7 +9,7 @@
 use sql_expression::SqlError;
 use stdx::{Duration, Instant};
 
-use super::jobs::OwnJob;
+use crate::backup_jobs::OwnJob;
 use crate::kernel::Kernel;
 
 /// How much of its rate a job may make up for that it has not used.

@@ -13,7 +13,6 @@ use sql_parser::ast::{Expr, Query, SystemVariable};
 use sqltype::{Datum, SqlType};
 
 use super::error;
-use crate::session::Session;
 
 /// An environment of settings only.
 pub(crate) struct Constants {
@@ -38,14 +37,6 @@ impl Constants {
         let bound = Binder::new(&scope, &mut constants).bind(expr, Clause::Definition)?;
         let value = bound.eval(&[], context)?;
         Ok((value, bound.sql_type().clone()))
-    }
-}
-
-impl Session {
-    /// A context for expressions that neither read nor change what the session remembers.
-    pub(crate) fn plain_context(&self) -> EvalContext {
-        let now = self.variables.timestamp.unwrap_or(self.statement_time);
-        EvalContext::new(self.facts(), now, 0)
     }
 }
 

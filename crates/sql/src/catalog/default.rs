@@ -142,3 +142,21 @@ pub(crate) fn in_zone(value: &Datum, sql_type: &SqlType, zone: &TimeZone) -> Dat
         value => value.clone(),
     }
 }
+
+/// What a NOT NULL column without default gets in lax modes.
+pub(crate) fn implicit_default(sql_type: &SqlType) -> Datum {
+    match &sql_type.kind {
+        kind if kind.is_integer() && !sql_type.unsigned => Datum::Int(0),
+        kind if kind.is_integer() => Datum::UInt(0),
+        TypeKind::Bit => Datum::UInt(0),
+        TypeKind::Decimal => Datum::Decimal(sqltype::Decimal::ZERO.round(sql_type.decimals)),
+        TypeKind::Float | TypeKind::Double => Datum::Double(0.0),
+        TypeKind::Year => Datum::Int(0),
+        TypeKind::Date => Datum::Date(sqltype::Date::default()),
+        TypeKind::DateTime | TypeKind::Timestamp => Datum::DateTime(DateTime::default()),
+        TypeKind::Time => Datum::Time(sqltype::Time::default()),
+        TypeKind::Enum(members) => Datum::text(members.first().map_or("", |first| first)),
+        TypeKind::Json => Datum::Json(b"null".as_slice().into()),
+        _ => Datum::Bytes(Box::default()),
+    }
+}

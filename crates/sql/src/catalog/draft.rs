@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use collation::CollationId;
-use sql_expression::{EvalContext, SessionFacts, SqlError, SqlMode};
+use sql_expression::{EvalContext, SessionFacts, SqlError};
 use sql_parser::ast::{self, TableBody, TableConstraint};
 use sqltype::{SqlType, StoreMode, TypeKind};
 
@@ -20,8 +20,7 @@ use super::{
     CheckDefinition, ColumnDefault, ColumnDefinition, ForeignKeyDefinition, KeyDefinition,
     TableDefinition, TableOptions, column, error, expression, hidden, option, same_name,
 };
-use crate::session::Session;
-use crate::variables::promise;
+use crate::error::unkept_promise;
 
 /// Most columns of a table.
 const COLUMNS_MAX: usize = model::schema::COLUMNS_MAX - 2;
@@ -54,31 +53,6 @@ pub(crate) struct Rules<'a> {
 }
 
 impl<'a> Rules<'a> {
-    /// The rules of a session's statement about a table.
-    pub(crate) fn of_statement(session: &Session, database: &'a str, table: &'a str) -> Self {
-        let mode = session.variables.sql_mode;
-        let strict = mode.is_strict();
-        let store = StoreMode {
-            // A default that does not fit is refused in every mode.
-            strict: true,
-            no_zero_date: strict && mode.contains(SqlMode::NO_ZERO_DATE),
-            no_zero_in_date: strict && mode.contains(SqlMode::NO_ZERO_IN_DATE),
-            truncate_fractions: mode.contains(SqlMode::TIME_TRUNCATE_FRACTIONAL),
-        };
-        Self {
-            database,
-            table,
-            from_catalog: false,
-            ignores_promises: session.ignores_promises(),
-            encrypted: session.shared.address.encrypted,
-            strict,
-            real_as_float: mode.contains(SqlMode::REAL_AS_FLOAT),
-            store,
-            context: session.plain_context(),
-            notes: Vec::new(),
-        }
-    }
-
     /// The rules for what the catalog keeps.
     pub(crate) fn of_catalog(database: &'a str, table: &'a str) -> Self {
         Self {
@@ -101,7 +75,7 @@ impl<'a> Rules<'a> {
 
     /// Refuses what promises something that nothing keeps, or notes it.
     pub(crate) fn promised(&mut self, what: &str, why: &str) -> Result<(), SqlError> {
-        let refusal = promise::refusal(what, why);
+        let refusal = unkept_promise(what, why);
         if !self.ignores_promises {
             return Err(refusal);
         }

@@ -329,5 +329,5 @@ errors! {
 
 /// Error 1235: what the grammar knows and the engine does not do yet.
 pub(crate) fn unsupported(feature: &str) -> SqlError {
-    crate::dispatch::unsupported(feature)
+    SqlError::not_supported(feature)
 }

@@ -14,7 +14,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use actor::{ConnectionPeer, Transport};
 use client::{
     ClientOperation, ClientResult, Inspected, OperationAction, OperationAnswer, ReadKey, ScanSpec,
 };
@@ -29,12 +28,11 @@ use sqltype::Datum;
 
 use crate::account::AccountName;
 use crate::admission::ClientHost;
-use crate::connection::Greeting;
 use crate::kernel::{Ask, Exchange, Kernel, Ticket};
 use crate::link::Link;
-use crate::node::{ServerAddress, SqlOptions};
 use crate::result::{Encoding, HeadForm, Outcome, ResultWriter};
-use crate::session::{Session, Shared};
+use crate::session::options::{ServerAddress, SqlOptions};
+use crate::session::{Origin, Session, Shared};
 
 /// A session and its kernel.
 pub(crate) struct Harness {
@@ -91,16 +89,9 @@ impl Harness {
             clock: None,
             stack: None,
         };
-        let greeting = Greeting {
-            number: 7,
-            nonce: [b'n'; 20],
-            seed: 1,
-            peer: ConnectionPeer { transport: Transport::Unix { user: None }, tls_offered: false },
-            clock_base: options.clock_base,
-            shutting_down: false,
-        };
+        let origin = Origin { number: 7, seed: 1, clock_base: options.clock_base };
         let kernel = Kernel::new(exchange.clone());
-        let mut session = Session::new(kernel, Rc::new(Shared::new(&options)), &greeting);
+        let mut session = Session::new(kernel, Rc::new(Shared::new(&options)), origin);
         session.user = "root@localhost".to_owned();
         session.become_account(AccountName::root());
         let mut world = World {
@@ -147,8 +138,10 @@ impl Harness {
         let Self { session, world } = self;
         world.run(async {
             match &statement {
-                Statement::Set(items) => crate::variables::set(session, items, &[]).await,
-                Statement::SetTransaction(set) => crate::variables::set_transaction(session, set),
+                Statement::Set(items) => crate::administration::set::set(session, items, &[]).await,
+                Statement::SetTransaction(set) => {
+                    crate::administration::set::set_transaction(session, set)
+                }
                 Statement::Insert(insert) => crate::execute::insert(session, insert, &[]).await,
                 Statement::Update(update) => crate::execute::update(session, update, &[]).await,
                 Statement::Delete(delete) => crate::execute::delete(session, delete, &[]).await,

@@ -27,7 +27,7 @@ use sql_expression::SqlError;
 use sql_parser::ast::{self, Statement};
 use sqltype::storage::{storage_type, to_value};
 
-use crate::temporary::shown_name;
+use crate::catalog::names::shown_name;
 
 use super::draft::{Complete, Draft, Rules};
 use super::key::PRIMARY;

@@ -8,9 +8,7 @@
 //! References and parts (`crate::large`).
 
 use model::schema::ROW_SIZE_MAX;
-use model::{
-    ClusterState, Column, ColumnId, ColumnType, LargeForm, RowLayout, SchemaChange, Table, Value,
-};
+use model::{Column, ColumnId, ColumnType, LargeForm, RowLayout, Table, Value};
 use sqltype::{SqlType, TypeKind};
 
 use super::ColumnDefinition;
@@ -102,30 +100,6 @@ pub(crate) fn extend(
     }
     let columns = added.iter().map(|at| (before + at) as u16).collect();
     Some(Some(LargeForm { columns, references: references.0 }.into()))
-}
-
-/// The change that makes the same, with tables of parts that are colocated with their base tables.
-/// None if it makes no such table.
-pub(crate) fn colocating(cluster: &ClusterState, change: &SchemaChange) -> Option<SchemaChange> {
-    let makes_parts = match change {
-        SchemaChange::CreateTable { large, .. } | SchemaChange::AddColumns { large, .. } => {
-            large.is_some()
-        }
-        SchemaChange::TruncateTable { table } => {
-            cluster.tables.get(table).is_some_and(|table| table.large.is_some())
-        }
-        SchemaChange::Together { expected, changes } => {
-            let own = |change: &SchemaChange| colocating(cluster, change);
-            if !changes.iter().any(|change| own(change).is_some()) {
-                return None;
-            }
-            let changes = changes.iter().map(|one| own(one).unwrap_or_else(|| one.clone()));
-            let (expected, changes) = (expected.clone(), changes.collect());
-            return Some(SchemaChange::Together { expected, changes });
-        }
-        _ => false,
-    };
-    makes_parts.then(|| SchemaChange::ColocateParts { change: change.clone().into() })
 }
 
 fn references_column(values: usize) -> Column {

@@ -1,26 +1,20 @@
-//! Names of databases and tables, as a session sees them.
+//! Names of databases and tables.
 //!
 //! Letter case counts in them (`lower_case_table_names` is 0), but not in the names of the system's
 //! own schemas.
 //!
 //! # Owns
-//! From a name in a statement to a database, a table, a definition; which names are allowed.
+//! Names with their database, names that users do not see, which names are allowed.
 //! # Not here
-//! The rows of system tables (`information`).
+//! What a name means to a session (`session::names`).
 
-use std::rc::Rc;
 use std::sync::Arc;
 
-use collation::CollationId;
 use model::{ClusterState, Table, TableId};
 use sql_expression::SqlError;
-use sql_parser::ast::ObjectName;
 
 use super::column::check_length;
-use super::view::{self, ViewDefinition};
-use super::{DatabaseOptions, TableDefinition, error};
-use crate::information;
-use crate::session::Session;
+use super::{error, system};
 
 /// Names of tables that are being made by ALTER TABLE begin so; users do not see them.
 pub(crate) const ALTER_PREFIX: &str = "#alter-";
@@ -28,6 +22,11 @@ pub(crate) const ALTER_PREFIX: &str = "#alter-";
 /// Names of tables that are being restored begin so; users do not see them.
 pub(crate) const RESTORE_PREFIX: &str = "#restore-";
 
+/// What the kernel's names of temporary tables begin with: no database, so no user sees them. The
+/// owner, a number, the database and the name follow.
+pub(crate) const TEMPORARY_PREFIX: &str = "#temporary/";
+/// Stands for a point in a name: what is before one is a database for the kernel.
+pub(crate) const POINT: &str = "\u{1}";
 /// A name in a statement, with the database it is in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TableName {
@@ -64,113 +63,20 @@ impl TableName {
 
     /// Whether a table of that name is no user's: it answers from the system itself.
     pub(crate) fn is_system(&self) -> bool {
-        information::schema(&self.database).is_some()
+        system::schema(&self.database).is_some()
     }
 }
 
-impl Session {
-    /// The default database.
-    pub(crate) fn current_database(&self) -> Result<&str, SqlError> {
-        self.database.as_deref().ok_or_else(error::no_database)
-    }
-
-    /// Whether there is a database of this name, system schemas among them.
-    pub(crate) fn database_exists(&self, name: &str) -> bool {
-        information::schema(name).is_some() || self.kernel.cluster().databases.contains_key(name)
-    }
-
-    /// The database's own name: system schemas are found in any letter case.
-    pub(crate) fn database_name(&self, name: &str) -> String {
-        information::schema(name).unwrap_or(name).to_owned()
-    }
-
-    /// Refuses a database that is not there.
-    pub(crate) fn check_database(&self, name: &str) -> Result<(), SqlError> {
-        match self.database_exists(name) {
-            true => Ok(()),
-            false => Err(error::unknown_database(name)),
-        }
-    }
-
-    /// A table's name with its database, which need not exist.
-    pub(crate) fn table_name(&self, name: &ObjectName) -> Result<TableName, SqlError> {
-        let database = match &name.schema {
-            Some(schema) => self.database_name(schema.as_str()),
-            None => self.current_database()?.to_owned(),
-        };
-        Ok(TableName { database, name: name.name.as_str().to_owned() })
-    }
-
-    /// `database.table`.
-    pub(crate) fn full_name(&self, name: &ObjectName) -> Result<String, SqlError> {
-        Ok(self.table_name(name)?.full())
-    }
-
-    /// The definition of a user's table; error 1146 if there is none.
-    pub(crate) fn definition(&self, name: &ObjectName) -> Result<Rc<TableDefinition>, SqlError> {
-        let name = self.table_name(name)?;
-        self.definition_named(&name)
-    }
-
-    /// As [`Session::definition`], by a name that has its database.
-    pub(crate) fn definition_named(
-        &self,
-        name: &TableName,
-    ) -> Result<Rc<TableDefinition>, SqlError> {
-        match self.temporary_table(name) {
-            Some(table) => self.shared.definitions.of(&table),
-            None => self.permanent_named(name),
-        }
-    }
-
-    /// As [`Session::definition_named`], of a table that is no temporary one.
-    pub(crate) fn permanent_named(
-        &self,
-        name: &TableName,
-    ) -> Result<Rc<TableDefinition>, SqlError> {
-        let cluster = self.kernel.cluster();
-        match cluster.table_named(&name.full()) {
-            Some(table) => self.shared.definitions.of(table),
-            None if !self.database_exists(&name.database) => {
-                Err(error::unknown_database(&name.database))
-            }
-            None => Err(error::no_such_table(&name.database, &name.name)),
-        }
-    }
-
-    /// The view of this name, if it is one.
-    pub(crate) fn view_named(
-        &self,
-        name: &TableName,
-    ) -> Result<Option<Rc<ViewDefinition>>, SqlError> {
-        if self.temporary.has(name) {
-            return Ok(None);
-        }
-        let cluster = self.kernel.cluster();
-        let table = cluster.table_named(&name.full()).filter(|table| view::is_view(table));
-        table.map(view::read).transpose()
-    }
-
-    /// What is said about a database; of system schemas what MySQL's have.
-    pub(crate) fn database_options(&self, name: &str) -> DatabaseOptions {
-        if information::schema(name).is_some() {
-            let collation = match name {
-                "information_schema" => CollationId::UTF8MB3_GENERAL_CI,
-                _ => CollationId::UTF8MB4_0900_AI_CI,
-            };
-            return DatabaseOptions::of(collation);
-        }
-        let cluster = self.kernel.cluster();
-        cluster.databases.get(name).map(DatabaseOptions::read).unwrap_or_default()
-    }
-
-    /// The collation of tables that are made in the default database; without one, the server's.
-    pub(crate) fn default_database_collation(&self) -> CollationId {
-        match &self.database {
-            Some(database) => self.database_options(database).collation,
-            None => self.variables.server_collation,
-        }
-    }
+/// The database and the name that users know a table of the kernel by.
+pub(crate) fn shown_name(kernel_name: &str) -> (String, String) {
+    let own = kernel_name.strip_prefix(TEMPORARY_PREFIX).and_then(|rest| {
+        let mut parts = rest.splitn(4, '/').skip(2);
+        Some((parts.next()?.to_owned(), parts.next()?.replace(POINT, ".")))
+    });
+    own.unwrap_or_else(|| {
+        let (database, name) = kernel_name.split_once('.').unwrap_or(("", kernel_name));
+        (database.to_owned(), name.to_owned())
+    })
 }
 
 /// The users' tables of a database, by name.

@@ -15,7 +15,7 @@ use model::ClusterState;
 use stdx::HashMap;
 
 use super::Definitions;
-use crate::information::NAMES_COLLATION;
+use crate::catalog::system::NAMES_COLLATION;
 
 /// The full names of a cluster state by the hash of the table's own name.
 #[derive(Debug, Default)]

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::mem;
 
 use mysql_wire::constants::{capability, cursor};
-use mysql_wire::{Parameter, ParameterType, QueryText, answer, parse_execute};
+use mysql_wire::{ParameterType, QueryText, answer, parse_execute};
 use sql_expression::SqlError;
-use sqltype::{Datum, SqlType, Time};
+use sqltype::{Datum, SqlType};
 
 use super::cursor::OpenCursor;
 use super::{Connection, End};
@@ -136,7 +136,7 @@ impl Connection {
             if let Some(next) = next
                 && !many
             {
-                let error = dispatch::unexpected(&text[next..]);
+                let error = crate::error::unexpected(&text[next..]);
                 return self.answer(Err(error), false);
             }
             self.answer(result, next.is_some());
@@ -283,61 +283,5 @@ impl Connection {
             });
         }
         self.end_of_rows(false);
-    }
-}
-
-/// A parameter's value as the executors know it. Text is converted by the caller.
-pub(crate) fn datum_of(parameter: Parameter) -> Datum {
-    match parameter {
-        Parameter::Null => Datum::Null,
-        Parameter::Int(v) => Datum::Int(v),
-        Parameter::UInt(v) => Datum::UInt(v),
-        Parameter::Float(v) if v.is_finite() => Datum::Double(v.into()),
-        Parameter::Double(v) if v.is_finite() => Datum::Double(v),
-        Parameter::Float(_) | Parameter::Double(_) => Datum::Null,
-        Parameter::Bytes(v) => Datum::Bytes(v.into()),
-        Parameter::DateTime { date_only, year, month, day, hour, minute, second, micros } => {
-            let Some(date) = sqltype::Date::new(year, month, day) else { return Datum::Null };
-            if date_only {
-                return Datum::Date(date);
-            }
-            let valid = hour < 24 && minute < 60 && second < 60 && micros < 1_000_000;
-            let at = sqltype::DateTime { date, hour, minute, second, micros };
-            if valid { Datum::DateTime(at) } else { Datum::Null }
-        }
-        Parameter::Time { negative, days, hours, minutes, seconds, micros } => {
-            let hours = days.saturating_mul(24).saturating_add(hours.into());
-            let seconds = i64::from(hours) * 3_600 + i64::from(minutes) * 60 + i64::from(seconds);
-            let micros = seconds.saturating_mul(1_000_000).saturating_add(micros.into());
-            // What is beyond the range of TIME is its end, as in MySQL.
-            Datum::Time(Time::clamped(if negative { -micros } else { micros }))
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_time_beyond_its_range_is_the_end_of_the_range() {
-        let time = |negative, days, hours| Parameter::Time {
-            negative,
-            days,
-            hours,
-            minutes: 30,
-            seconds: 0,
-            micros: 5,
-        };
-        let micros = |parameter| match datum_of(parameter) {
-            Datum::Time(time) => time.micros,
-            other => panic!("{other:?}"),
-        };
-        let end = Time::MAX.micros;
-        assert_eq!(micros(time(false, 1, 2)), (26 * 3_600 + 30 * 60) * 1_000_000 + 5);
-        assert_eq!(micros(time(false, 34, 22)), (838 * 3_600 + 30 * 60) * 1_000_000 + 5);
-        assert_eq!(micros(time(false, 34, 23)), end);
-        assert_eq!(micros(time(true, 40, 0)), -end);
-        assert_eq!(micros(time(true, u32::MAX, 255)), -end);
     }
 }

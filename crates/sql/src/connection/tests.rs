@@ -22,8 +22,9 @@ use mysql_wire::auth::CACHING_SHA2;
 use super::*;
 use crate::admission::Admission;
 use crate::kernel::{Ask, Exchange};
+use crate::link::Goodbye;
 use crate::link::LinkState;
-use crate::node::{ServerAddress, SqlOptions};
+use crate::session::options::{ServerAddress, SqlOptions};
 
 /// What a client says it is capable of, by default.
 const CAPABILITIES: u32 = capability::PROTOCOL_41

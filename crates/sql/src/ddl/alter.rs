@@ -46,7 +46,7 @@ pub(super) struct Alteration<'r> {
 pub(super) async fn run(session: &mut Session, alter: &AlterTable) -> Result<Outcome, SqlError> {
     let name = user_table(session, session.table_name(&alter.table)?)?;
     let old = session.definition_named(&name)?;
-    let rules = Rules::of_statement(session, &name.database, &name.name);
+    let rules = crate::session::rules::of_statement(session, &name.database, &name.name);
     let mut alteration = Alteration {
         draft: Draft::of(&old),
         origins: (0..old.visible_columns().len()).map(Some).collect(),

@@ -22,6 +22,7 @@ use wire::Projection;
 
 use super::alter::Altered;
 use super::{change, foreign_key, modify, refused};
+use crate::catalog::default::implicit_default;
 use crate::catalog::default::in_zone;
 use crate::catalog::kernel_form::{self, IndexForm};
 use crate::catalog::large;
@@ -30,7 +31,7 @@ use crate::catalog::text::Parts;
 use crate::catalog::{
     ColumnDefault, ColumnDefinition, KeyDefinition, KeyKind, TableDefinition, same_name,
 };
-use crate::execute::row::{implicit_default, shown};
+use crate::execute::row::shown;
 use crate::kernel::Failure;
 use crate::result::Outcome;
 use crate::session::Session;

@@ -8,24 +8,21 @@
 //! Checks of the definition (`catalog`), running the query (`execute`).
 
 use model::{ErrorCode, SchemaChange, TableId};
-use mysql_wire::constants::flag;
 use sql_expression::SqlError;
 use sql_parser::ast::{
     ColumnRef, CreateSelect, CreateTable, Ident, Insert, InsertSource, LoadDuplicates, ObjectName,
     TableBody,
 };
-use sqltype::{Datum, SqlType, TypeKind};
 
 use super::foreign_key::{self, Planned};
 use super::{change, check_names_free, keep_notes, refused, temporary, user_table, warn};
-use crate::catalog::default::has_no_default;
-use crate::catalog::draft::{Complete, Draft, Rules};
+use crate::catalog::draft::{Complete, Draft};
 use crate::catalog::names::{TableName, check_table_name};
-use crate::catalog::{ColumnDefault, ColumnDefinition, KeyKind, column_named, error, kernel_form};
+use crate::catalog::{KeyKind, column_named, error, kernel_form};
 use crate::execute;
-use crate::execute::row::implicit_default;
 use crate::plan::Planner;
-use crate::result::{Outcome, ResultColumn};
+use crate::plan::shape::selected;
+use crate::result::Outcome;
 use crate::session::Session;
 
 pub(super) async fn run(session: &mut Session, create: &CreateTable) -> Result<Outcome, SqlError> {
@@ -80,7 +77,7 @@ pub(super) fn draft_of(
     body: &TableBody,
 ) -> Result<Draft, SqlError> {
     let of_database = session.database_options(&name.database).collation;
-    let mut rules = Rules::of_statement(session, &name.database, &name.name);
+    let mut rules = crate::session::rules::of_statement(session, &name.database, &name.name);
     let draft = Draft::read(body, of_database, &mut rules)?;
     keep_notes(session, rules);
     Ok(draft)
@@ -111,7 +108,7 @@ async fn make(
     draft: Draft,
     if_not_exists: bool,
 ) -> Result<Result<TableId, Outcome>, SqlError> {
-    let mut rules = Rules::of_statement(session, &name.database, &name.name);
+    let mut rules = crate::session::rules::of_statement(session, &name.database, &name.name);
     let complete = draft.complete(&mut rules)?;
     keep_notes(session, rules);
     check_names_free(session, &name.database, None, &complete.checks)?;
@@ -225,72 +222,5 @@ pub(super) fn insert_of(name: &TableName, names: Vec<String>, select: &CreateSel
         source: InsertSource::Query(select.query.clone()),
         alias: None,
         on_duplicate: Vec::new(),
-    }
-}
-
-/// The column that a column of a query makes.
-pub(crate) fn selected(
-    session: &Session,
-    column: &ResultColumn,
-) -> Result<ColumnDefinition, SqlError> {
-    crate::catalog::column::check_name(&column.name)?;
-    let source = source_of(session, column);
-    let nullable = column.flags & flag::NOT_NULL == 0;
-    let default = match &source {
-        _ if nullable => ColumnDefault::Value(Datum::Null),
-        Some(source) if source.auto_increment => zero(&column.sql_type),
-        Some(source) => source.default.clone(),
-        None => zero(&column.sql_type),
-    };
-    Ok(ColumnDefinition {
-        name: column.name.clone(),
-        column: model::ColumnId(0),
-        sql_type: stored_type(&column.sql_type, source.is_some()),
-        explicit_collation: false,
-        nullable,
-        default,
-        on_update_now: None,
-        auto_increment: false,
-        generated: None,
-        hidden: None,
-        invisible: false,
-        comment: source.map(|source| source.comment).unwrap_or_default(),
-    })
-}
-
-/// The column of a table that a column of a query shows as it is.
-fn source_of(session: &Session, column: &ResultColumn) -> Option<ColumnDefinition> {
-    if column.org_table.is_empty() || column.org_name.is_empty() {
-        return None;
-    }
-    let name = TableName { database: column.database.clone(), name: column.org_table.clone() };
-    let definition = session.definition_named(&name).ok()?;
-    definition.column(&column.org_name).map(|(_, column)| column.clone())
-}
-
-/// The default of a column that was computed and is never NULL: its type's zero.
-fn zero(sql_type: &SqlType) -> ColumnDefault {
-    match &sql_type.kind {
-        TypeKind::Date | TypeKind::DateTime | TypeKind::Timestamp => ColumnDefault::None,
-        kind if has_no_default(kind) => ColumnDefault::None,
-        _ => ColumnDefault::Value(implicit_default(sql_type)),
-    }
-}
-
-/// The type of a column for values of an expression.
-fn stored_type(sql_type: &SqlType, of_table: bool) -> SqlType {
-    let width = u32::from(sql_type.collation.charset().max_len());
-    match sql_type.kind {
-        _ if of_table => sql_type.clone(),
-        TypeKind::Null => SqlType::new(TypeKind::Char, 0),
-        // As wide as its digits need.
-        TypeKind::BigInt if sql_type.length < 10 => {
-            let length = if sql_type.unsigned { 10 } else { 11 };
-            SqlType { kind: TypeKind::Int, length, ..sql_type.clone() }
-        }
-        TypeKind::VarChar | TypeKind::Char if sql_type.length.saturating_mul(width) > 65_535 => {
-            SqlType { kind: TypeKind::LongText, length: u32::MAX, ..sql_type.clone() }
-        }
-        _ => sql_type.clone(),
     }
 }

@@ -9,7 +9,6 @@ use sql_parser::ast::{AlterDatabase, CreateDatabase, DropDatabase};
 
 use super::{change, foreign_key, refused, warn};
 use crate::catalog::{DatabaseOptions, error, names};
-use crate::information;
 use crate::result::Outcome;
 use crate::session::Session;
 
@@ -103,7 +102,7 @@ pub(super) async fn drop(session: &mut Session, drop: &DropDatabase) -> Result<O
 
 /// System schemas are nobody's to change.
 fn refuse_system(name: &str) -> Result<(), SqlError> {
-    match information::schema(name) {
+    match crate::catalog::system::schema(name) {
         Some("information_schema") => Err(error::access_denied_to_database("information_schema")),
         Some(schema) => Err(error::system_schema_protected(schema)),
         None => Ok(()),

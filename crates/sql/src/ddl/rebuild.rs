@@ -34,6 +34,7 @@ use self::rows::{Copy, Made};
 use super::alter::Altered;
 use super::{change, foreign_key, refused};
 use crate::access::{ReadMode, Reader, Values};
+use crate::catalog::names::shown_name;
 use crate::catalog::names::{TableName, copy_name};
 use crate::catalog::{TableDefinition, kernel_form};
 use crate::claim::Claims;
@@ -46,7 +47,6 @@ use crate::large::size_of;
 use crate::plan::Planner;
 use crate::result::Outcome;
 use crate::session::Session;
-use crate::temporary::shown_name;
 
 /// The claims on tables that are being rebuilt.
 const CLAIMS: Claims = Claims { table: "#alterations", column: "table_id", width: 4 };

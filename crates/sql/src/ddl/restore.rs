@@ -142,7 +142,7 @@ pub(crate) async fn make_database(
     name: &str,
     text: &str,
 ) -> Result<bool, SqlError> {
-    if crate::information::schema(name).is_some() {
+    if crate::catalog::system::schema(name).is_some() {
         return Err(error::access_denied_to_database(name));
     }
     names::check_database_name(name)?;

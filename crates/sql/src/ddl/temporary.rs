@@ -14,7 +14,7 @@ use sql_parser::ast::TableDefinition;
 
 use super::create::{check_primary_key, draft_like, draft_of, draft_of_query, insert_of};
 use super::keep_notes;
-use crate::catalog::draft::{Draft, Rules};
+use crate::catalog::draft::Draft;
 use crate::catalog::kernel_form;
 use crate::catalog::names::TableName;
 use crate::execute;
@@ -69,7 +69,7 @@ async fn make(
     called: &TableName,
     draft: Draft,
 ) -> Result<Outcome, SqlError> {
-    let mut rules = Rules::of_statement(session, &name.database, &name.name);
+    let mut rules = crate::session::rules::of_statement(session, &name.database, &name.name);
     let complete = draft.complete(&mut rules)?;
     keep_notes(session, rules);
     if !complete.foreign_keys.is_empty() {

@@ -5,16 +5,14 @@
 //! # Not here
 //! The form in which a view is kept (`catalog::view`), checks of its query (`plan::view`).
 
-use std::sync::Arc;
-
-use model::{ErrorCode, SchemaChange, Table};
+use model::{ErrorCode, SchemaChange};
 use sql_expression::SqlError;
 use sql_parser::ast::{Account, CreateView, DropView, ObjectName};
 
 use super::{change, refused, user_table, warn};
+use crate::catalog::error;
 use crate::catalog::names::{TableName, check_table_name};
 use crate::catalog::view::{self, is_view};
-use crate::catalog::{ColumnDefinition, TableDefinition, error};
 use crate::plan::Planner;
 use crate::plan::view::kept_form;
 use crate::result::Outcome;
@@ -100,42 +98,4 @@ pub(super) async fn drop(session: &mut Session, drop: &DropView) -> Result<Outco
         }
     }
     Ok(Outcome::default())
-}
-
-/// A view as a table with the columns that it has now, for SHOW and information_schema.
-pub(crate) fn shape(session: &Session, name: &TableName) -> Result<TableDefinition, SqlError> {
-    let cluster = session.kernel.cluster();
-    let table = cluster.table_named(&name.full());
-    let table = table.ok_or_else(|| error::no_such_table(&name.database, &name.name))?;
-    let object =
-        ObjectName { schema: Some(name.database.as_str().into()), name: name.name.as_str().into() };
-    let plan = Planner::new(session, &[]).view(&object)?;
-    let plan = plan.ok_or_else(|| SqlError::of::<1347>(&[&name.database, &name.name, &"VIEW"]))?;
-    let columns: Result<Vec<ColumnDefinition>, SqlError> =
-        plan.columns.iter().map(|column| super::create::selected(session, column)).collect();
-    Ok(TableDefinition { columns: columns?, ..without_columns(name, table) })
-}
-
-/// As [`shape`]; of a view whose tables are gone no column is known.
-pub(crate) fn shape_or_none(
-    session: &Session,
-    name: &TableName,
-    table: &Arc<Table>,
-) -> TableDefinition {
-    shape(session, name).unwrap_or_else(|_| without_columns(name, table))
-}
-
-fn without_columns(name: &TableName, table: &Arc<Table>) -> TableDefinition {
-    TableDefinition {
-        computed: Vec::new(),
-        table: table.clone(),
-        database: name.database.clone(),
-        name: name.name.clone(),
-        columns: Vec::new(),
-        hidden_key: None,
-        keys: Vec::new(),
-        checks: Vec::new(),
-        foreign_keys: Vec::new(),
-        options: Default::default(),
-    }
 }

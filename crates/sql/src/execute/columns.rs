@@ -44,6 +44,7 @@ pub(crate) use source::{shape_of, width_of};
 
 use crate::execute::run::{Run, with_parameters};
 use crate::execute::{joined as in_data_nodes, pushdown};
+use crate::plan::operator::places_of;
 use crate::plan::operator::{AccessPath, Formula, HashKey, Operator, TableScan};
 
 /// Rows that are collected before what is joined to them is asked for.
@@ -423,24 +424,6 @@ pub(crate) fn can_begin(run: &Run<'_>, operator: &Operator, width: usize) -> boo
 fn has_subquery(condition: &Formula) -> bool {
     !condition.is_ready()
         && condition.expression.any(&mut |part| matches!(part.node, Node::Subquery(_)))
-}
-
-/// The places of the row that expressions use; none if it cannot be told.
-pub(crate) fn places_of<'e>(
-    expressions: impl IntoIterator<Item = &'e Expression>,
-) -> Option<BTreeSet<usize>> {
-    let mut places = BTreeSet::new();
-    let mut is_known = true;
-    for expression in expressions {
-        expression.visit(&mut |part| match &part.node {
-            Node::Column { index, .. } => {
-                places.insert(*index as usize);
-            }
-            Node::Subquery(subquery) if subquery.correlated => is_known = false,
-            _ => {}
-        });
-    }
-    is_known.then_some(places)
 }
 
 /// The places that conditions use; all of a width if it cannot be told.

@@ -12,7 +12,8 @@ use sql_expression::{BinaryOp, Call, Comparison, Expression, Node, SqlError, Vol
 use sqltype::Datum;
 
 use super::run::Run;
-use crate::information::{Hints, NAMES_COLLATION};
+use crate::catalog::system::NAMES_COLLATION;
+use crate::information::Hints;
 use crate::plan::operator::{Formula, VirtualScan};
 
 /// What the conditions of a scan say about the rows wanted.

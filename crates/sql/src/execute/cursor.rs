@@ -23,7 +23,7 @@ use crate::execute::computed;
 use crate::execute::json_table;
 use crate::execute::pushdown;
 use crate::execute::recursion;
-use crate::execute::run::{Boxed, Row, Run, memory_of, memory_of_row};
+use crate::execute::run::{Boxed, Run};
 use crate::execute::scan::{TableCursor, limits, look_up};
 use crate::execute::spilled::Spilled;
 use crate::execute::spilled::buffer::Buffered;
@@ -33,6 +33,7 @@ use crate::memory::Held;
 use crate::plan::operator::{
     AccessPath, DerivedScan, Edge, Formula, Operator, SetKind, SortBy, TableScan, VirtualScan,
 };
+use crate::rows::{Row, memory_of, memory_of_row};
 use crate::spill::rows::RowReader;
 
 /// Rows given at a time by operators that have collected them all.

@@ -22,11 +22,12 @@ use sqltype::SqlType;
 
 use crate::execute::cursor::sort::{Once, SORTED, SORTED_WITH_DOUBLES, Sorter, merged};
 use crate::execute::cursor::{Work, columns_once, computed};
-use crate::execute::run::{Row, Run};
+use crate::execute::run::Run;
 use crate::execute::scan::{Found, TableCursor, datum_of_ref, limits};
 use crate::memory::Held;
 use crate::plan::operator::{Bounds, Formula, Operator, QueryPlan, SortBy, TableScan};
 use crate::result::{Given, ResultWriter};
+use crate::rows::Row;
 
 /// Rows written before the client is looked after.
 const BATCH: usize = 256;

@@ -12,9 +12,10 @@ use sql_expression::{SqlError, SqlMode};
 use sqltype::{Datum, SqlType};
 
 use crate::execute::row::RowMaker;
-use crate::execute::run::{Row, Run};
+use crate::execute::run::Run;
 use crate::insert_id::RowId;
 use crate::kernel::Failure;
+use crate::rows::Row;
 use crate::sequences::Spacing;
 
 /// The AUTO_INCREMENT values of the rows of a statement.

@@ -31,11 +31,12 @@ use sql_expression::{
 use stdx::Duration;
 use vector::{Block, GIVEN_BYTES_MAX, JoinPlan, LOOKUPS_MAX, Lookup, Matching, Program};
 
-use crate::execute::columns::{Shape, places_of};
+use crate::execute::columns::Shape;
 use crate::execute::pushdown::{self, GroupProgram, untranslated};
 use crate::execute::run::Run;
 use crate::execute::scan::{Located, locate};
 use crate::kernel::{Failure, Scan};
+use crate::plan::operator::places_of;
 use crate::plan::operator::{AccessPath, Aggregate, Formula, Operator, TableScan};
 use chain::{Chain, Step, are_many};
 use child::Child;

@@ -11,11 +11,12 @@ use sqltype::Datum;
 use sqltype::json::Json;
 
 use crate::execute::cursor::Kept;
-use crate::execute::run::{Row, Run, memory_of_row};
+use crate::execute::run::Run;
 use crate::memory::Held;
 use crate::plan::json_table::{
     JsonColumn, JsonColumnKind, JsonTable, Level, Misfit, Response, converted,
 };
+use crate::rows::{Row, memory_of_row};
 
 /// What errors say that too much of is kept.
 const ROWS: &str = "the rows of JSON_TABLE";

@@ -16,11 +16,12 @@ use sqltype::Datum;
 
 use crate::access::{Reader, Values};
 use crate::catalog::large::is_large;
-use crate::execute::run::{Row, Run};
+use crate::execute::run::Run;
 use crate::execute::scan::fill;
 use crate::large::size_of;
 use crate::plan::join::{FromTable, Source};
 use crate::plan::operator::TableScan;
+use crate::rows::Row;
 
 /// Bytes of large values that are fetched before rows are given on.
 const PORTION_BYTES: usize = 4 << 20;

@@ -24,25 +24,27 @@ use sqltype::{Datum, SqlType};
 use wire::{Effect, LockMode, Projection, WaitPolicy};
 
 use crate::access::{ReadMode, Reader};
+use crate::catalog::default::implicit_default;
 use crate::catalog::option;
-use crate::connection::next_packet;
 use crate::execute::generate::{generate, take};
 use crate::execute::insert::{BATCH, column_at};
 use crate::execute::reference;
 use crate::execute::reference::batch::Batch;
 use crate::execute::reference::children::{Cascade, before_delete};
-use crate::execute::row::{RowMaker, implicit_default};
-use crate::execute::run::{Row, Run};
+use crate::execute::row::RowMaker;
+use crate::execute::run::Run;
 use crate::execute::separators::Separators;
-use crate::files::{self, Input};
+use crate::files::Input;
 use crate::insert_id::{InsertId, RowId, StoredIds};
 use crate::kernel::Kernel;
 use crate::link::Link;
+use crate::link::packet::packet_of_file;
 use crate::memory::Held;
 use crate::plan::Planner;
 use crate::plan::from::definition_columns;
 use crate::plan::operator::Formula;
 use crate::result::{Outcome, ResultWriter};
+use crate::rows::Row;
 use crate::sequences::Spacing;
 use crate::session::Session;
 use crate::variables;
@@ -145,7 +147,7 @@ impl Source {
         out: &mut ResultWriter,
     ) -> Result<Self, SqlError> {
         if !load.local {
-            let files = files::of_server(session)?;
+            let files = session.shared.admission.server_files()?;
             return Ok(Source::Server(Input::open(&*files, &load.path)));
         }
         let (link, channel) = out.link();
@@ -159,7 +161,7 @@ impl Source {
     /// The next bytes; none at the end.
     async fn next(&mut self, kernel: &Kernel) -> Result<Vec<u8>, SqlError> {
         match self {
-            Source::Client { link, channel } => next_packet(link, channel).await,
+            Source::Client { link, channel } => packet_of_file(link, channel).await,
             Source::Server(input) => input.next(kernel).await,
         }
     }
@@ -307,7 +309,7 @@ impl Loader {
                 }
                 Target::Variable(name) => {
                     let collation = text.collation;
-                    let variable = crate::facts::user_variable(datum, collation);
+                    let variable = crate::session::evaluation::user_variable(datum, collation);
                     run.context.user_variables.insert(name.clone(), variable);
                 }
             }

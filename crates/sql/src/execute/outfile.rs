@@ -19,7 +19,7 @@ use crate::catalog::option;
 use crate::execute::run::Run;
 use crate::execute::separators::Separators;
 use crate::execute::{check_pushdown, cursor, snapshot};
-use crate::files::{self, Output};
+use crate::files::Output;
 use crate::plan::operator::QueryPlan;
 use crate::result::Outcome;
 use crate::session::Session;
@@ -54,7 +54,7 @@ pub(crate) async fn into_file(
     parameters: &[Datum],
     target: &IntoTarget,
 ) -> Result<Outcome, SqlError> {
-    let server = files::of_server(session)?;
+    let server = session.shared.admission.server_files()?;
     let (path, form) = match target {
         IntoTarget::Dumpfile(path) => (path, Form::Bare),
         IntoTarget::Outfile { path, charset, format } => {

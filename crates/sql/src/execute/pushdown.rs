@@ -18,9 +18,10 @@ use sql_expression::{
 use sqltype::{Datum, SqlType};
 use vector::{Block, Input, Kind, Program, TOP_ROWS_MAX, Vector};
 
-use crate::execute::run::{Row, Run, with_parameters};
+use crate::execute::run::{Run, with_parameters};
 use crate::execute::scan::given_datum;
 use crate::plan::operator::{Aggregate, Formula, SortBy, TableScan};
+use crate::rows::Row;
 
 /// A program that lets rows through for which the conditions hold that it knows; whether these are
 /// all. None if it knows none.

@@ -12,12 +12,13 @@ use sqltype::{Converter, Datum, Place, Problems, SqlType, StoreMode};
 
 use crate::execute::cursor::{Kept, drain};
 use crate::execute::row::of_problem;
-use crate::execute::run::{Row, Run, Seen, memory_of};
+use crate::execute::run::{Run, Seen};
 use crate::execute::scan::limits;
 use crate::execute::spilled::buffer::Buffered;
 use crate::memory::Held;
 use crate::plan::common_table::Recursion;
 use crate::plan::operator::DerivedScan;
+use crate::rows::{Row, memory_of};
 
 /// What errors say that too much of is kept.
 const ROWS: &str = "the rows of a recursive table";

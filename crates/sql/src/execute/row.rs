@@ -16,15 +16,17 @@ use sql_expression::{
 };
 use sqltype::{Converter, Datum, Place, Problem, Problems, SqlType, StoreMode, TypeKind, storage};
 
+use crate::catalog::default::implicit_default;
 use crate::catalog::default::literal_bits;
 use crate::catalog::hidden::Hidden;
 use crate::catalog::{ColumnDefault, ColumnDefinition, KeyDefinition, TableDefinition};
 use crate::execute::reference::Links;
-use crate::execute::run::{Row, Run};
+use crate::execute::run::Run;
 use crate::plan::Planner;
 use crate::plan::from::definition_columns;
 use crate::plan::merge::ViewCheck;
 use crate::plan::operator::Formula;
+use crate::rows::Row;
 
 /// What is needed to write rows of a table.
 #[derive(Debug)]
@@ -451,22 +453,4 @@ pub(crate) fn now(run: &Run<'_>) -> sqltype::DateTime {
 /// Whether a column has a default though none was declared: the first member.
 pub(crate) fn is_enum(sql_type: &SqlType) -> bool {
     matches!(sql_type.kind, TypeKind::Enum(_))
-}
-
-/// What a NOT NULL column without default gets in lax modes.
-pub(crate) fn implicit_default(sql_type: &SqlType) -> Datum {
-    match &sql_type.kind {
-        kind if kind.is_integer() && !sql_type.unsigned => Datum::Int(0),
-        kind if kind.is_integer() => Datum::UInt(0),
-        TypeKind::Bit => Datum::UInt(0),
-        TypeKind::Decimal => Datum::Decimal(sqltype::Decimal::ZERO.round(sql_type.decimals)),
-        TypeKind::Float | TypeKind::Double => Datum::Double(0.0),
-        TypeKind::Year => Datum::Int(0),
-        TypeKind::Date => Datum::Date(sqltype::Date::default()),
-        TypeKind::DateTime | TypeKind::Timestamp => Datum::DateTime(sqltype::DateTime::default()),
-        TypeKind::Time => Datum::Time(sqltype::Time::default()),
-        TypeKind::Enum(members) => Datum::text(members.first().map_or("", |first| first)),
-        TypeKind::Json => Datum::Json(b"null".as_slice().into()),
-        _ => Datum::Bytes(Box::default()),
-    }
 }

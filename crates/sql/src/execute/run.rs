@@ -31,25 +31,9 @@ use crate::plan::estimate::Estimates;
 use crate::plan::keyed::Keyed;
 use crate::plan::member::Search;
 use crate::plan::operator::{Formula, QueryPlan, Subplan, TableScan};
+use crate::rows::{Row, memory_of};
 use crate::session::Session;
-
-/// A row of a block, or of a result.
-pub(crate) type Row = Vec<Datum>;
-
-/// About how many bytes rows take in memory.
-pub(crate) fn memory_of(rows: &[Row]) -> usize {
-    rows.iter().map(memory_of_row).sum()
-}
-
-/// The same for one row.
-pub(crate) fn memory_of_row(row: &Row) -> usize {
-    let of_value = |value: &Datum| match value {
-        Datum::Bytes(bytes) | Datum::Json(bytes) => bytes.len(),
-        _ => 0,
-    };
-    let more: usize = row.iter().map(of_value).sum();
-    size_of::<Row>() + row.capacity() * size_of::<Datum>() + more
-}
+use crate::spill::DiskWaiter;
 
 /// A future in a recursion.
 pub(crate) type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T, SqlError>> + 'a>>;
@@ -163,6 +147,24 @@ pub(crate) struct Run<'s> {
     pub(crate) asks_again: bool,
 }
 
+impl DiskWaiter for Run<'_> {
+    /// Lets others have the worker until the host may have gone on with temporary files: for a few
+    /// turns, as what is in the system's cache is there soon, and then for longer.
+    async fn wait_for_disk(&self, turns: &mut u32) -> Result<(), SqlError> {
+        *turns += 1;
+        let kernel = &self.session.kernel;
+        match *turns <= DISK_TURNS {
+            true => kernel.breathe().await?,
+            false => {
+                kernel.check_interrupt()?;
+                kernel.sleep(DISK_PAUSE).await?;
+            }
+        }
+        self.session.shared.pace.resume();
+        Ok(())
+    }
+}
+
 impl<'s> Run<'s> {
     /// Begins an execution with these parameters.
     pub(crate) fn new(session: &'s mut Session, parameters: &[Datum]) -> Self {
@@ -242,22 +244,6 @@ impl<'s> Run<'s> {
             self.session.kernel.breathe().await?;
             self.session.shared.pace.resume();
         }
-        Ok(())
-    }
-
-    /// Lets others have the worker until the host may have gone on with temporary files: for a few
-    /// turns, as what is in the system's cache is there soon, and then for longer.
-    pub(crate) async fn wait_for_disk(&self, turns: &mut u32) -> Result<(), SqlError> {
-        *turns += 1;
-        let kernel = &self.session.kernel;
-        match *turns <= DISK_TURNS {
-            true => kernel.breathe().await?,
-            false => {
-                kernel.check_interrupt()?;
-                kernel.sleep(DISK_PAUSE).await?;
-            }
-        }
-        self.session.shared.pace.resume();
         Ok(())
     }
 

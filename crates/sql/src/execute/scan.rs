@@ -28,10 +28,11 @@ use crate::catalog::hidden::{self, Hidden};
 use crate::execute::key::{KeyValue, key_value};
 use crate::execute::large::Outside;
 use crate::execute::pushdown;
-use crate::execute::run::{Row, Run, memory_of_row};
+use crate::execute::run::Run;
 use crate::kernel::Scan;
 use crate::memory::Held;
 use crate::plan::operator::{AccessPath, Bounds, EqualTo, Formula, IndexRange, Pattern, TableScan};
+use crate::rows::{Row, memory_of_row};
 use crate::session::Session;
 
 pub(crate) use stored::{datum_of, datum_of_ref, fill, fill_scanned, given_datum, local_datum};

@@ -22,7 +22,8 @@ use sql_expression::SqlError;
 use crate::execute::cursor::Work;
 use crate::execute::cursor::group::GroupRows;
 use crate::execute::cursor::set::SpilledSet;
-use crate::execute::run::{Row, Run};
+use crate::execute::run::Run;
+use crate::rows::Row;
 use crate::spill::rows::RowReader;
 use merge::Merge;
 

@@ -16,6 +16,7 @@ use sql_parser::ast::{self, Expr, TableReference};
 use sqltype::Datum;
 use wire::{LockMode, WaitPolicy};
 
+use crate::catalog::default::implicit_default;
 use crate::catalog::{ColumnDefault, TableDefinition};
 use crate::execute::cursor::{self, Cursor, Kept};
 use crate::execute::generate::raise_above;
@@ -24,8 +25,8 @@ use crate::execute::large;
 use crate::execute::reference::Links;
 use crate::execute::reference::batch::Batch;
 use crate::execute::reference::children::{Cascade, Pair, before_delete, before_update};
-use crate::execute::row::{RowMaker, implicit_default, is_enum, now};
-use crate::execute::run::{Row, Run, Seen, memory_of, memory_of_row};
+use crate::execute::row::{RowMaker, is_enum, now};
+use crate::execute::run::{Run, Seen};
 use crate::insert_id::InsertId;
 use crate::memory::Held;
 use crate::plan::Planner;
@@ -34,6 +35,7 @@ use crate::plan::join::{FromTable, JoinPlanner, Source};
 use crate::plan::operator::{AccessPath, Formula, Operator, QueryPlan, SortBy, Subplan, TableScan};
 use crate::plan::query::bounds;
 use crate::result::Outcome;
+use crate::rows::{Row, memory_of, memory_of_row};
 use crate::session::Session;
 
 /// The rows that a statement changes, and where the tables stand in them.

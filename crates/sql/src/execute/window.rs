@@ -11,12 +11,13 @@ use sqltype::Datum;
 
 use crate::execute::cursor::sort::{Sorter, sorted};
 use crate::execute::cursor::{Cursor, Kept, Work, open};
-use crate::execute::run::{Row, Run, memory_of, memory_of_row};
+use crate::execute::run::Run;
 use crate::execute::spilled::Spilled;
 use crate::execute::spilled::buffer::{Buffered, RowBuffer};
 use crate::memory::Held;
 use crate::plan::operator::SortBy;
 use crate::plan::window::{WindowStep, Windows};
+use crate::rows::{Row, memory_of, memory_of_row};
 
 /// Rows computed between two looks at the clock.
 const ROWS: usize = 1_024;

@@ -19,7 +19,7 @@ use super::{
     optional, text, yes_no,
 };
 use crate::account::AccountName;
-use crate::account::check::role_rules;
+use crate::account::login::role_rules;
 use crate::account::privilege::{KNOWN, Privileges};
 use crate::account::record::{Record, Requirement, TableGrant};
 use crate::account::rights::given;

@@ -23,7 +23,7 @@ use crate::catalog::{
     ColumnDefault, ColumnDefinition, DatabaseOptions, KeyDefinition, KeyKind, KeyMethod,
     TableDefinition, names, text as printed,
 };
-use crate::ddl::view;
+use crate::plan::shape;
 use crate::session::Session;
 use crate::statistics::{Size, Sizes};
 
@@ -217,7 +217,7 @@ pub(super) static TABLES: &[VirtualTable] = &[
 pub(crate) fn databases(session: &Session) -> Vec<String> {
     let cluster = session.kernel.cluster();
     let mut names: Vec<String> = cluster.databases.keys().map(|name| name.to_string()).collect();
-    names.extend(super::schemas().iter().map(|schema| (*schema).to_owned()));
+    names.extend(crate::catalog::system::schemas().iter().map(|schema| (*schema).to_owned()));
     names.sort_unstable();
     names.dedup();
     names.retain(|name| session.sees_database(name));
@@ -237,7 +237,7 @@ fn each_table(
         }
         let definition = if is_view(table) {
             let name = TableName { database: database.to_owned(), name: name.to_owned() };
-            Rc::new(view::shape_or_none(session, &name, table))
+            Rc::new(shape::shape_or_none(session, &name, table))
         } else {
             session.shared.definitions.of(table)?
         };

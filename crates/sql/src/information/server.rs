@@ -272,7 +272,7 @@ pub(crate) fn status(session: &Session, global: bool) -> Vec<(String, String)> {
     }
     add("Last_query_cost", "0.000000".to_owned());
     drop(registry);
-    let encryption = crate::administration::encryption::status(session, global);
+    let encryption = super::encryption::status(session, global);
     let compression = crate::variables::compression::status(session);
     let told = encryption.into_iter().chain(crate::audit::status(session)).chain(compression);
     list.extend(told.map(|(name, value)| (name.to_owned(), value)));

@@ -14,7 +14,6 @@ use wire::Projection;
 
 use super::decode;
 use crate::access::{ReadMode, Reader, Values};
-use crate::catalog::{TableDefinition, visible};
 use crate::kernel::{Failure, Kernel};
 
 /// A value's distribution key and number, encoded.
@@ -75,16 +74,14 @@ pub(crate) async fn check(
     }))
 }
 
-/// The sum over all rows of what their values come to, in the order of the definition, wherever
+/// The sum over all rows of what the values of these columns come to, in their order, wherever
 /// they lie: equal for tables that show the same rows, however they came to be and are stored.
 pub(crate) async fn sum(
     kernel: &Kernel,
-    definition: &TableDefinition,
+    table: &Arc<Table>,
+    columns: &[ColumnId],
     snapshot: Epoch,
 ) -> Result<u64, Failure> {
-    let table = &definition.table;
-    let columns = visible(&definition.columns).iter();
-    let columns: Vec<usize> = columns.map(|column| usize::from(column.column.0)).collect();
     let reader = Reader {
         kernel: kernel.clone(),
         table: table.clone(),
@@ -104,7 +101,7 @@ pub(crate) async fn sum(
             };
             let Some(row) = row else { continue };
             bytes.clear();
-            columns.iter().for_each(|at| add_bytes(&row[*at], &mut bytes));
+            columns.iter().for_each(|at| add_bytes(&row[usize::from(at.0)], &mut bytes));
             sum = sum.wrapping_add(model::key::local_hash(&bytes));
         }
         kernel.breathe().await?;

@@ -12,7 +12,7 @@ use sql_expression::{AggregateCall, Expression};
 use sql_parser::ast::AggregateFunction;
 use sqltype::TypeKind;
 
-use crate::execute::columns::places_of;
+use crate::plan::operator::places_of;
 use crate::plan::operator::{Aggregate, Formula, Operator};
 
 /// The groups, above others that have each distinct value once if there are such values.

@@ -95,7 +95,7 @@ pub(crate) fn plan(
             planner.once = true;
         }
         let mut clauses = Clauses {
-            rules: Rules::of_statement(planner.session, "", table.alias.as_str()),
+            rules: crate::session::rules::of_statement(planner.session, "", table.alias.as_str()),
             collation: planner.facts().collation,
             facts: planner.facts(),
             now: planner.settings.now,

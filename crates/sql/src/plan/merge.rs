@@ -19,7 +19,6 @@ use sql_parser::ast::{
 use crate::catalog::names::TableName;
 use crate::catalog::view::{self, ViewDefinition, is_view};
 use crate::catalog::{TableDefinition, same_name};
-use crate::information;
 use crate::plan::Planner;
 use crate::plan::from::{column_name, definition_columns, split};
 use crate::plan::operator::Formula;
@@ -113,7 +112,7 @@ impl Planner<'_> {
         let schema = schema.unwrap_or_else(|| Ident::from(view.database.as_str()));
         let name = ObjectName { schema: Some(schema), name: factor.name.name.clone() };
         let full = self.session.table_name(&name).ok()?;
-        if information::schema(&full.database).is_some() {
+        if crate::catalog::system::schema(&full.database).is_some() {
             return None;
         }
         let alias = factor.alias.as_ref().map_or(full.name.as_str(), Ident::as_str).to_owned();

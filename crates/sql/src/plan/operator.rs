@@ -6,10 +6,11 @@
 //! theirs have. Behind the columns stand the results of aggregates.
 
 use std::cell::OnceCell;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use model::{ColumnId, IndexId};
-use sql_expression::{AggregateCall, Expression, Needs, ResultType, SubqueryId};
+use sql_expression::{AggregateCall, Expression, Needs, Node, ResultType, SubqueryId};
 use sqltype::SqlType;
 use wire::{LockMode, Projection, WaitPolicy};
 
@@ -516,4 +517,22 @@ impl AccessPath {
             }
         }
     }
+}
+
+/// The places of the row that expressions use; none if it cannot be told.
+pub(crate) fn places_of<'e>(
+    expressions: impl IntoIterator<Item = &'e Expression>,
+) -> Option<BTreeSet<usize>> {
+    let mut places = BTreeSet::new();
+    let mut is_known = true;
+    for expression in expressions {
+        expression.visit(&mut |part| match &part.node {
+            Node::Column { index, .. } => {
+                places.insert(*index as usize);
+            }
+            Node::Subquery(subquery) if subquery.correlated => is_known = false,
+            _ => {}
+        });
+    }
+    is_known.then_some(places)
 }

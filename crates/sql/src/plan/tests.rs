@@ -7,9 +7,10 @@ use sql_parser::ast;
 
 use crate::catalog::harness::Harness;
 use crate::execute;
+use crate::execute::statement_plan::{PlanKind, StatementPlan};
+use crate::plan::Planner;
 use crate::plan::estimate::Estimates;
 use crate::plan::operator::{AccessPath, Operator, QueryPlan};
-use crate::plan::{Plan, PlanKind, Planner};
 
 fn harness() -> Harness {
     let mut harness = Harness::new();
@@ -31,10 +32,10 @@ fn planned_query(harness: &Harness, sql: &str) -> QueryPlan {
 }
 
 /// The plan of a change with these parameters, and whether it is kept.
-fn planned(harness: &Harness, sql: &str, parameters: &[Datum]) -> (Plan, bool) {
+fn planned(harness: &Harness, sql: &str, parameters: &[Datum]) -> (StatementPlan, bool) {
     let mode = harness.session.variables.parser_mode();
     let parsed = sql_parser::parse_at(sql.as_bytes(), 0, mode).unwrap();
-    Plan::of_change(&harness.session, &parsed.statement, parameters)
+    StatementPlan::of_change(&harness.session, &parsed.statement, parameters)
         .unwrap_or_else(|error| panic!("{sql}: {error}"))
 }
 

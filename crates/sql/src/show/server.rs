@@ -10,7 +10,7 @@ use sql_parser::ast::{self, VariableScope};
 use sqltype::{Datum, SqlType, TypeKind};
 
 use super::{Listing, long_text, text, unsigned};
-use crate::account::check::role_rules;
+use crate::account::login::role_rules;
 use crate::account::privilege::{DYNAMIC, Privileges, SHOWN};
 use crate::account::rights::given;
 use crate::account::{AccountName, error as account_error, show};

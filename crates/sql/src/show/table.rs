@@ -14,12 +14,12 @@ use super::{Listing, long_text, text, unsigned};
 use crate::catalog::names::TableName;
 use crate::catalog::view::is_view;
 use crate::catalog::{TableDefinition, error, names, text as printed};
-use crate::ddl::view;
 use crate::information::schema::{
     column_key, databases as database_names, default_text, extra, index_rows, system_table_facts,
     table_facts, view_facts,
 };
 use crate::information::{self, Sequences};
+use crate::plan::shape;
 use crate::session::Session;
 use crate::statistics::Sizes;
 
@@ -55,7 +55,7 @@ fn table_names(
     database: &str,
     only: Option<&str>,
 ) -> Vec<(String, &'static str)> {
-    if information::schema(database).is_some() {
+    if crate::catalog::system::schema(database).is_some() {
         let kind = match database {
             "information_schema" => "SYSTEM VIEW",
             _ => "BASE TABLE",
@@ -138,7 +138,7 @@ pub(super) async fn status(
     let sequences = Sequences::of(session, tables.as_deref()).await?;
     for (name, kind) in table_names(session, &database, only) {
         let mut row = vec![Datum::text(&name)];
-        if information::schema(&database).is_some() {
+        if crate::catalog::system::schema(&database).is_some() {
             row.extend(system_table_facts());
         } else if kind == "VIEW" {
             row.extend(view_facts());
@@ -203,7 +203,7 @@ pub(super) async fn columns(
         return Ok(listing);
     }
     let definition = match session.view_named(&table)? {
-        Some(_) => Rc::new(view::shape(session, &table)?),
+        Some(_) => Rc::new(shape::shape(session, &table)?),
         None => session.definition_named(&table)?,
     };
     for at in 0..definition.visible_columns().len() {

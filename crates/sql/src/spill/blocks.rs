@@ -4,8 +4,7 @@ use codec::{Decode, Encode, Reader, Writer};
 use sql_expression::SqlError;
 use vector::Block;
 
-use crate::execute::run::Run;
-use crate::spill::{FRAME_BYTES, Frame, FrameReader, Polled, SpillFile, damaged};
+use crate::spill::{DiskWaiter, FRAME_BYTES, Frame, FrameReader, Polled, SpillFile, damaged};
 
 /// The newest version of all there is: nothing outlives the process.
 const VERSION: u16 = u16::MAX;
@@ -90,13 +89,16 @@ impl BlockReader {
     ///
     /// # Errors
     /// 1024 if they cannot be read, 1021 and 1026 if they were never written.
-    pub(crate) async fn next(&mut self, run: &Run<'_>) -> Result<Option<Vec<Block>>, SqlError> {
+    pub(crate) async fn next(
+        &mut self,
+        waiter: &impl DiskWaiter,
+    ) -> Result<Option<Vec<Block>>, SqlError> {
         let mut turns = 0;
         loop {
             match self.poll()? {
                 Polled::Some(some) => return Ok(Some(some)),
                 Polled::End => return Ok(None),
-                Polled::Later => run.wait_for_disk(&mut turns).await?,
+                Polled::Later => waiter.wait_for_disk(&mut turns).await?,
             }
         }
     }

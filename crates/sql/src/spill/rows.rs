@@ -12,8 +12,8 @@ use codec::{DecodeError, Problem, Reader, Writer};
 use sql_expression::SqlError;
 use sqltype::{Date, DateTime, Datum, Decimal, Time};
 
-use crate::execute::run::{Row, Run};
-use crate::spill::{FRAME_BYTES, Frame, FrameReader, Polled, SpillFile, damaged};
+use crate::rows::Row;
+use crate::spill::{DiskWaiter, FRAME_BYTES, Frame, FrameReader, Polled, SpillFile, damaged};
 
 /// The format has no versions: nothing outlives the process.
 const VERSION: u16 = 1;
@@ -105,13 +105,16 @@ impl RowReader {
     ///
     /// # Errors
     /// 1024 if they cannot be read, 1021 and 1026 if they were never written.
-    pub(crate) async fn next(&mut self, run: &Run<'_>) -> Result<Option<Vec<Row>>, SqlError> {
+    pub(crate) async fn next(
+        &mut self,
+        waiter: &impl DiskWaiter,
+    ) -> Result<Option<Vec<Row>>, SqlError> {
         let mut turns = 0;
         loop {
             match self.poll()? {
                 Polled::Some(some) => return Ok(Some(some)),
                 Polled::End => return Ok(None),
-                Polled::Later => run.wait_for_disk(&mut turns).await?,
+                Polled::Later => waiter.wait_for_disk(&mut turns).await?,
             }
         }
     }

@@ -10,6 +10,7 @@
 use sql_expression::SqlError;
 
 use super::registry::Variable;
+use crate::error::{IGNORE_UNSUPPORTED, unkept_promise};
 use crate::session::{Level, Session};
 
 /// Why tables are not encrypted one by one.
@@ -38,22 +39,10 @@ const PROMISES: [(&str, Option<&str>, &str); 10] = [
     ("table_encryption_privilege_check", Some("OFF"), OWN_KEYS),
 ];
 
-/// The switch with which promises are taken that nothing keeps.
-pub(crate) const IGNORE: &str = "nines_ignore_unsupported";
-
-/// Error 1235, with what would be needed and how a dump is loaded that has it.
-pub(crate) fn refusal(what: &str, why: &str) -> SqlError {
-    let text = format!(
-        "This version of Nines doesn't yet support '{what}': {why}. To load a dump that has it, \
-         without its effect: SET {IGNORE} = ON"
-    );
-    SqlError::new(1235, "42000", text)
-}
-
 impl Session {
     /// Whether promises are taken that nothing keeps.
     pub(crate) fn ignores_promises(&self) -> bool {
-        let variable = super::registry::find(IGNORE);
+        let variable = super::registry::find(IGNORE_UNSUPPORTED);
         variable.and_then(|variable| self.variables.text(variable)) == Some("ON")
     }
 
@@ -74,7 +63,7 @@ impl Session {
 
     /// Refuses what promises something that nothing keeps, or warns.
     pub(crate) fn promised(&mut self, what: &str, why: &str) -> Result<(), SqlError> {
-        let refusal = refusal(what, why);
+        let refusal = unkept_promise(what, why);
         if !self.ignores_promises() {
             return Err(refusal);
         }

@@ -3,7 +3,7 @@
 use sqltype::Datum;
 
 use crate::account::AccountName;
-use crate::account::check::role_rules;
+use crate::account::login::role_rules;
 use crate::account::rights::given;
 use crate::account::show;
 use crate::admission::ClientHost;

@@ -14,8 +14,9 @@ use sqltype::{Datum, SqlType, TypeKind};
 
 use super::super::alter::Altered;
 use super::super::change::is_value_kept;
+use crate::catalog::default::implicit_default;
 use crate::catalog::{ColumnDefault, ColumnDefinition, TableDefinition, same_name};
-use crate::execute::row::{RowMaker, implicit_default};
+use crate::execute::row::RowMaker;
 use crate::execute::run::Run;
 use crate::execute::scan::datum_of;
 use crate::session::Session;

@@ -9,9 +9,10 @@ use sqltype::Datum;
 use vector::{Block, Texts, Values, Vector};
 
 use crate::execute::columns::Shape;
-use crate::execute::run::{Row, Run};
+use crate::execute::run::Run;
 use crate::execute::scan::given_datum;
 use crate::memory::Held;
+use crate::rows::Row;
 
 /// What errors say that too much of is kept.
 const BLOCKS: &str = "the rows of a scan";

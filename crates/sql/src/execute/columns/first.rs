@@ -14,8 +14,9 @@ use crate::execute::columns::{ColumnBatch, ColumnCursor, Stop, begin, begin_firs
 use crate::execute::cursor::Kept;
 use crate::execute::cursor::sort::{SORTED, sorted};
 use crate::execute::joined::is_asking_scan;
-use crate::execute::run::{Run, memory_of, with_parameters};
+use crate::execute::run::{Run, with_parameters};
 use crate::plan::operator::{Operator, SortBy};
+use crate::rows::memory_of;
 
 /// What keeps the first rows of an operator.
 pub(crate) struct FirstRows<'p> {

@@ -18,10 +18,11 @@ use crate::execute::columns::filter::Conditions;
 use crate::execute::columns::keys::Keys;
 use crate::execute::columns::{
     COLLECTED_MAX, ColumnBatch, ColumnCursor, ENTERED_MAX, PAIRS_MAX, Shape, Stop, narrow,
-    narrowed_scan, places_of, places_of_conditions,
+    narrowed_scan, places_of_conditions,
 };
 use crate::execute::run::Run;
 use crate::memory::Held;
+use crate::plan::operator::places_of;
 use crate::plan::operator::{HashKey, JoinSpec, Operator};
 
 /// What the error says that a join keeps too much of.

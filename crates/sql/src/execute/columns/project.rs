@@ -7,9 +7,10 @@ use sql_expression::{Form, ProgramBuilder, kind_of};
 use vector::{Computer, Inexact, Vector};
 
 use crate::execute::columns::source::push;
-use crate::execute::columns::{ColumnBatch, ColumnCursor, Shape, Stop, places_of, result_shape};
+use crate::execute::columns::{ColumnBatch, ColumnCursor, Shape, Stop, result_shape};
 use crate::execute::cursor::evaluate;
 use crate::execute::run::{Run, with_parameters};
+use crate::plan::operator::places_of;
 use crate::plan::operator::{Formula, Operator};
 
 /// A projection at work.

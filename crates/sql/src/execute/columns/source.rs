@@ -10,10 +10,11 @@ use vector::{Kind, ScalarRef, Vector};
 
 use crate::execute::columns::{ColumnBatch, Shape, Stop};
 use crate::execute::cursor::{Cursor, Work, open};
-use crate::execute::run::{Row, Run, memory_of};
+use crate::execute::run::Run;
 use crate::execute::spilled::batches::{BatchReader, BatchWriter};
 use crate::memory::Held;
 use crate::plan::operator::Operator;
+use crate::rows::{Row, memory_of};
 
 /// Values put into a column between two looks at the clock.
 const PART_ROWS: usize = 512;

@@ -10,10 +10,11 @@ use sqltype::Datum;
 use spilled::SpilledJoin;
 
 use crate::execute::cursor::{Cursor, open};
-use crate::execute::run::{KEY_BYTES, Row, Run, memory_of, memory_of_row};
+use crate::execute::run::{KEY_BYTES, Run};
 use crate::execute::spilled::buffer::{Buffered, RowBuffer};
 use crate::memory::Held;
 use crate::plan::operator::{Formula, HashKey, JoinSpec, Operator};
+use crate::rows::{Row, memory_of, memory_of_row};
 
 /// Combinations checked between two looks at the clock.
 const PAIRS: usize = 4_096;

@@ -8,11 +8,12 @@ use sql_expression::{SqlError, group_key};
 use sqltype::SqlType;
 
 use super::{Kept, Work, open};
-use crate::execute::run::{KEY_BYTES, Row, Run, Seen, memory_of};
+use crate::execute::run::{KEY_BYTES, Run, Seen};
 use crate::execute::spilled::Spilled;
 use crate::execute::spilled::buffer::{Buffered, RowBuffer};
 use crate::memory::Held;
 use crate::plan::operator::{Operator, SetKind};
+use crate::rows::{Row, memory_of};
 
 pub(crate) use spilled::SpilledSet;
 

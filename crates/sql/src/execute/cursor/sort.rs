@@ -11,12 +11,13 @@ use sql_expression::{SqlError, compare_values, group_key, sort_prefix};
 use sqltype::{Datum, SqlType, TypeKind};
 
 use crate::execute::cursor::{Cursor, Kept, Work, columns_once, open};
-use crate::execute::run::{KEY_BYTES, Row, Run, Seen, memory_of, memory_of_row};
+use crate::execute::run::{KEY_BYTES, Run, Seen};
 use crate::execute::spilled::Spilled;
 use crate::execute::spilled::buffer::write;
 use crate::execute::spilled::merge::{Layout, Merge, RunOrder};
 use crate::memory::Held;
 use crate::plan::operator::{Operator, SortBy};
+use crate::rows::{Row, memory_of, memory_of_row};
 use crate::spill::SpillFile;
 use crate::spill::rows::{RowRun, RowWriter};
 

@@ -11,11 +11,11 @@ use sql_parser::ast::{self, Expr, InsertSource, QueryBody, SelectItem};
 use sqltype::Datum;
 
 use crate::execute::insert::{Target, column_at};
-use crate::execute::run::Row;
 use crate::execute::update::{check_generated, default_value};
 use crate::plan::Planner;
 use crate::plan::from;
 use crate::plan::operator::Formula;
+use crate::rows::Row;
 
 /// A planned ON DUPLICATE KEY UPDATE.
 #[derive(Debug, Default)]

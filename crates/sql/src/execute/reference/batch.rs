@@ -25,8 +25,8 @@ use crate::catalog::TableDefinition;
 use crate::catalog::foreign_key::ParentKey;
 use crate::error::of_refusal;
 use crate::execute::row::RowMaker;
-use crate::execute::run::Row;
 use crate::kernel::{Failure, Kernel, Rejected};
+use crate::rows::Row;
 
 /// How often a parent that is looked up by a unique key is looked up again.
 const LOOKUPS_MAX: u32 = 8;

@@ -26,11 +26,12 @@ use crate::catalog::names;
 use crate::error::of_refusal;
 use crate::execute::insert::BATCH;
 use crate::execute::row::RowMaker;
-use crate::execute::run::{Boxed, Row, Run};
+use crate::execute::run::{Boxed, Run};
 use crate::execute::scan::datum_of;
 use crate::kernel::Scan;
 use crate::large::read::complete_locked;
 use crate::plan::Planner;
+use crate::rows::Row;
 
 /// The most tables that a change goes through, the statement's own among them, as in InnoDB.
 const DEPTH_MAX: u32 = 15;

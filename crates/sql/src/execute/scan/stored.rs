@@ -13,8 +13,9 @@ use vector::{Block, ScalarRef};
 
 use super::{Found, Mixed};
 use crate::access::Values;
-use crate::execute::run::{Row, Run};
+use crate::execute::run::Run;
 use crate::plan::operator::TableScan;
+use crate::rows::Row;
 
 /// What was found as rows of the block, but for those for which the conditions do not hold; blocks
 /// as they are. Where there are enough rows, conditions are not checked of others: they could fail.

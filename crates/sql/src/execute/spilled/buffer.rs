@@ -3,8 +3,9 @@
 use sql_expression::SqlError;
 
 use crate::execute::cursor::{Cursor, Kept};
-use crate::execute::run::{Row, Run, memory_of};
+use crate::execute::run::Run;
 use crate::memory::Held;
+use crate::rows::{Row, memory_of};
 use crate::spill::SpillFile;
 use crate::spill::rows::{RowRun, RowWriter};
 

@@ -8,8 +8,9 @@ use sql_expression::{SqlError, group_key};
 use sqltype::SqlType;
 
 use crate::execute::cursor::Cursor;
-use crate::execute::run::{KEY_BYTES, Row, Run, Seen};
+use crate::execute::run::{KEY_BYTES, Run, Seen};
 use crate::memory::Held;
+use crate::rows::Row;
 use crate::spill::partitions::{RowPartitions, partition_of};
 use crate::spill::rows::{RowReader, RowRun};
 

@@ -11,10 +11,11 @@ use sqltype::Datum;
 
 use super::{JOINED_BYTES, JOINED_ROWS, key_of, merged};
 use crate::execute::cursor::Cursor;
-use crate::execute::run::{KEY_BYTES, Row, Run, memory_of_row};
+use crate::execute::run::{KEY_BYTES, Run};
 use crate::execute::spilled::buffer::Buffered;
 use crate::memory::Held;
 use crate::plan::operator::{HashKey, JoinSpec};
+use crate::rows::{Row, memory_of_row};
 use crate::spill::partitions::{RowPartitions, partition_of};
 use crate::spill::rows::RowReader;
 

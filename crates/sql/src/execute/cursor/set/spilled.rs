@@ -12,10 +12,11 @@ use sqltype::SqlType;
 
 use super::step;
 use crate::execute::cursor::{open, some_of};
-use crate::execute::run::{KEY_BYTES, Row, Run, Seen, memory_of_row};
+use crate::execute::run::{KEY_BYTES, Run, Seen};
 use crate::execute::spilled::buffer::Buffered;
 use crate::memory::{Account, Held};
 use crate::plan::operator::{Operator, SetKind};
+use crate::rows::{Row, memory_of_row};
 use crate::spill::partitions::{RowPartitions, partition_of};
 use crate::spill::rows::{RowReader, RowRun};
 

@@ -187,12 +187,12 @@ pub struct SavedView {
 }
 
 /// Error 1105 with what the host says: a backup cannot be written or read.
-pub(super) fn failed(why: &str) -> SqlError {
+pub(crate) fn failed(why: &str) -> SqlError {
     SqlError::new(1105, "HY000", why)
 }
 
 /// Asks, and waits for room.
-pub(super) async fn ask(
+pub(crate) async fn ask(
     kernel: &Kernel,
     files: &dyn BackupFiles,
     mut request: BackupRequest,
@@ -207,7 +207,7 @@ pub(super) async fn ask(
 }
 
 /// Waits for an answer.
-pub(super) async fn answered(
+pub(crate) async fn answered(
     kernel: &Kernel,
     answer: BackupAnswer,
 ) -> Result<BackupReply, SqlError> {
@@ -227,7 +227,7 @@ pub(super) async fn answered(
 }
 
 /// Asks, and waits until it is done.
-pub(super) async fn done(
+pub(crate) async fn done(
     kernel: &Kernel,
     files: &dyn BackupFiles,
     request: BackupRequest,

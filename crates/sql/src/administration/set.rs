@@ -12,11 +12,11 @@ use sql_expression::{SqlError, SqlMode};
 use sql_parser::ast::{self, Expr, SetItem, VariableScope, VariableTarget};
 use sqltype::Datum;
 
-use super::registry::{self, Scope, Variable};
-use super::{SessionVariables, unknown, value};
 use crate::catalog::{column, error};
 use crate::result::Outcome;
 use crate::session::{Isolation, Level, Session};
+use crate::variables::registry::{self, Scope, Variable};
+use crate::variables::{SessionVariables, unknown, value};
 use crate::{audit, execute};
 
 /// An assignment that has been checked.

@@ -3,8 +3,8 @@
 use crate::execute::observe::Done;
 use crate::execute::rehearse::Manner;
 use crate::execute::scan::listed::Listed;
-use crate::plan::explain::facts::Facts;
-use crate::plan::explain::{Block, Explanation, Step, number};
+use crate::explain::facts::Facts;
+use crate::explain::{Block, Explanation, Step, number};
 use crate::plan::operator::{AccessPath, Operator, SetKind};
 
 /// The whole text.

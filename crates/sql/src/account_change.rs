@@ -10,6 +10,10 @@
 //! # Not here
 //! What each statement does (`user`, `role`, `grant`).
 
+mod grant;
+mod role;
+mod user;
+
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -19,11 +23,11 @@ use sql_parser::ast::{self, Statement};
 use sqltype::{Datum, SqlType};
 use stdx::Prng;
 
-use super::book::Book;
-use super::privilege::Dynamic;
-use super::record::Record;
-use super::rights::{Rights, RoleRules};
-use super::{AccountName, check, error, fresh, grant, role, user};
+use crate::account::book::Book;
+use crate::account::privilege::Dynamic;
+use crate::account::record::Record;
+use crate::account::rights::{Rights, RoleRules};
+use crate::account::{AccountName, error, fresh, login};
 use crate::kernel::Failure;
 use crate::result::{Outcome, ResultColumn, ResultWriter};
 use crate::session::{Level, Session};
@@ -32,7 +36,7 @@ use crate::session::{Level, Session};
 const ATTEMPTS_MAX: u32 = 50;
 
 /// The accounts as a statement leaves them.
-pub(super) struct Draft<'a> {
+struct Draft<'a> {
     pub(super) session: &'a Session,
     pub(super) book: Book<'a>,
     /// Of the session.
@@ -139,7 +143,7 @@ fn draft(session: &Session, statement: &Statement, prng: &mut Prng) -> Result<Do
         session,
         book: session.shared.accounts.book(&session.kernel),
         rights: session.rights()?,
-        rules: check::role_rules(session),
+        rules: login::role_rules(session),
         changes: BTreeMap::new(),
         takes: false,
         notes: Vec::new(),
@@ -180,12 +184,12 @@ fn shown(random: &[(AccountName, String)], out: &mut ResultWriter) -> Outcome {
 
 impl Draft<'_> {
     /// The account of the session.
-    pub(super) fn who(&self) -> &AccountName {
+    fn who(&self) -> &AccountName {
         &self.rights.account
     }
 
     /// The account that a statement names.
-    pub(super) fn named(&self, account: &ast::Account) -> AccountName {
+    fn named(&self, account: &ast::Account) -> AccountName {
         AccountName::stated(account).unwrap_or_else(|| self.who().clone())
     }
 
@@ -194,7 +198,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// 1396 with all of them where it does not.
-    pub(super) fn leave_out(
+    fn leave_out(
         &mut self,
         goes_on: bool,
         accounts: &[AccountName],
@@ -208,7 +212,7 @@ impl Draft<'_> {
     }
 
     /// The account as the statement has left it so far.
-    pub(super) fn get(&self, name: &AccountName) -> Result<Option<Record>, SqlError> {
+    fn get(&self, name: &AccountName) -> Result<Option<Record>, SqlError> {
         match self.changes.get(name) {
             Some(changed) => Ok(changed.clone()),
             None => Ok(self.book.find(name)?.map(|record| (*record).clone())),
@@ -216,23 +220,23 @@ impl Draft<'_> {
     }
 
     /// Whether there is such an account.
-    pub(super) fn has(&self, name: &AccountName) -> bool {
+    fn has(&self, name: &AccountName) -> bool {
         self.changes.get(name).map_or_else(|| self.book.has(name), Option::is_some)
     }
 
     /// The account is this from now on.
-    pub(super) fn put(&mut self, name: AccountName, record: Record) {
+    fn put(&mut self, name: AccountName, record: Record) {
         self.changes.insert(name, Some(record));
     }
 
     /// The account is gone.
-    pub(super) fn remove(&mut self, name: AccountName) {
+    fn remove(&mut self, name: AccountName) {
         self.takes = true;
         self.changes.insert(name, None);
     }
 
     /// All names that there are.
-    pub(super) fn names(&self) -> Vec<AccountName> {
+    fn names(&self) -> Vec<AccountName> {
         let mut names = self.book.names();
         names.extend(self.changes.keys().cloned());
         names.sort_unstable();
@@ -242,12 +246,12 @@ impl Draft<'_> {
     }
 
     /// Adds to SHOW WARNINGS.
-    pub(super) fn note(&mut self, note: SqlError) {
+    fn note(&mut self, note: SqlError) {
         self.notes.push((Level::Note, note));
     }
 
     /// Adds to SHOW WARNINGS.
-    pub(super) fn warn(&mut self, warning: SqlError) {
+    fn warn(&mut self, warning: SqlError) {
         self.notes.push((Level::Warning, warning));
     }
 
@@ -255,7 +259,7 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// 1227.
-    pub(super) fn may_touch(&self, name: &AccountName) -> Result<(), SqlError> {
+    fn may_touch(&self, name: &AccountName) -> Result<(), SqlError> {
         let is_system = match self.get(name)? {
             Some(record) => record.has_dynamic(Dynamic::SYSTEM_USER.name()),
             None => false,
@@ -268,7 +272,7 @@ impl Draft<'_> {
     }
 
     /// Seconds since 1970.
-    pub(super) fn now(&self) -> i64 {
+    fn now(&self) -> i64 {
         self.session.statement_time / 1_000_000
     }
 }

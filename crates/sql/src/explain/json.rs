@@ -1,9 +1,9 @@
 //! The form of JSON: MySQL's query blocks, with what it has no words for under `nines`.
 
 use crate::execute::rehearse::Manner;
-use crate::plan::explain::facts::Facts;
-use crate::plan::explain::tree::times;
-use crate::plan::explain::{Block, Explanation, Step};
+use crate::explain::facts::Facts;
+use crate::explain::tree::times;
+use crate::explain::{Block, Explanation, Step};
 use crate::plan::operator::Operator;
 
 /// A value.

@@ -6,12 +6,13 @@
 use sql_expression::SqlError;
 use sql_parser::ast::{self, CreateRole, RoleChoice, SetDefaultRole};
 
-use super::change::Draft;
-use super::check::role_rules;
-use super::privilege::Privileges;
-use super::record::{Record, RoleGrant};
-use super::rights::{Active, given};
-use super::{AccountName, DEFAULT_PLUGIN, error, user};
+use super::Draft;
+use super::user;
+use crate::account::login::role_rules;
+use crate::account::privilege::Privileges;
+use crate::account::record::{Record, RoleGrant};
+use crate::account::rights::{Active, given};
+use crate::account::{AccountName, DEFAULT_PLUGIN, error};
 use crate::result::Outcome;
 use crate::session::Session;
 

@@ -24,12 +24,84 @@ use crate::execute::observe::{Done, Observer};
 use crate::execute::rehearse::{Manner, Rehearsal};
 use crate::execute::run::Run;
 use crate::execute::update;
+use crate::execute::{cursor, snapshot};
+use crate::explain::facts::Facts;
 use crate::plan::Planner;
 use crate::plan::estimate::{Estimate, Estimates};
-use crate::plan::explain::facts::Facts;
 use crate::plan::operator::{Operator, QueryPlan};
-use crate::result::ResultColumn;
+use crate::result::{Outcome, ResultColumn, ResultWriter};
 use crate::session::Session;
+
+/// EXPLAIN.
+pub(crate) async fn run(
+    session: &mut Session,
+    statement: &ast::Explain,
+    parameters: &[Datum],
+    out: &mut ResultWriter,
+) -> Result<Outcome, SqlError> {
+    let ast::ExplainTarget::Statement(target) = &statement.target else {
+        return Err(SqlError::not_supported("EXPLAIN FOR CONNECTION"));
+    };
+    if statement.into.is_some() {
+        return Err(SqlError::not_supported("EXPLAIN INTO"));
+    }
+    let format = match (statement.format, statement.analyze) {
+        (Some(ExplainFormat::Traditional), true) => {
+            return Err(SqlError::not_supported("EXPLAIN ANALYZE with TRADITIONAL format"));
+        }
+        (Some(format), _) => format,
+        (None, analyze) => match session.variables.explain_format {
+            ExplainFormat::Traditional if analyze => ExplainFormat::Tree,
+            format => format,
+        },
+    };
+    // Which tables a statement uses is known when it is planned. Whoever asks for a plan is told
+    // the sizes of this moment.
+    let mut subject = Subject::new(session, target, parameters)?;
+    let tables = std::mem::take(&mut subject.tables);
+    if !tables.is_empty() && session.count_rows(tables).await {
+        subject = Subject::new(session, target, parameters)?;
+    }
+    let observed = match (statement.analyze, &**target) {
+        (false, _) => None,
+        (true, Statement::Query(_)) => Some(analyze(session, &subject, parameters).await?),
+        (true, _) => return Err(SqlError::not_supported("EXPLAIN ANALYZE of a change")),
+    };
+    let (columns, rows) = rows(session, &subject, format, parameters, observed.as_ref());
+    out.columns(&columns);
+    for row in &rows {
+        out.row(row);
+    }
+    out.drain().await;
+    Ok(Outcome::Rows)
+}
+
+/// Runs a query for what its operators do; its rows go nowhere.
+async fn analyze(
+    session: &mut Session,
+    subject: &Subject,
+    parameters: &[Datum],
+) -> Result<Observer, SqlError> {
+    let plan = &subject.plan;
+    let held = snapshot::hold(session, plan).await?;
+    let mut run = Run::new(session, parameters);
+    run.watch();
+    run.add_subplans(&plan.subqueries);
+    let mut cursor = cursor::open(&plan.root);
+    let result = loop {
+        match cursor.next(&mut run).await {
+            Ok(Some(_)) => {}
+            Ok(None) => break Ok(()),
+            Err(error) => break Err(error),
+        }
+    };
+    drop(cursor);
+    let observer = run.observer.take();
+    run.finish();
+    snapshot::release(session, held);
+    result?;
+    Ok(observer.map(|observer| observer.into_inner()).unwrap_or_default())
+}
 
 /// A statement's plan, with what it changes.
 pub(crate) struct Subject {

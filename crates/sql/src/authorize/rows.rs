@@ -9,11 +9,11 @@ use std::rc::Rc;
 use sql_expression::SqlError;
 use sql_parser::ast::{Expr, Statement};
 
-use super::super::needs::{Columns, TableUse, Uses, Walk, columns_of};
-use super::super::privilege::Privileges as P;
-use super::super::rights::{Active, Rights};
-use super::super::{AccountName, error};
-use super::role_rules;
+use super::needs::{Columns, TableUse, Uses, Walk, columns_of};
+use crate::account::login::role_rules;
+use crate::account::privilege::Privileges as P;
+use crate::account::rights::{Active, Rights};
+use crate::account::{AccountName, error};
 use crate::catalog::names::TableName;
 use crate::catalog::view::ViewDefinition;
 use crate::session::Session;

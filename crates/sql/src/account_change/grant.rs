@@ -9,11 +9,12 @@ use std::collections::BTreeMap;
 use sql_expression::{SqlError, same_name};
 use sql_parser::ast::{self, Grant, Granted, Privilege, PrivilegeTarget, Revoke};
 
-use super::change::Draft;
-use super::needs::columns_of;
-use super::privilege::{DYNAMIC, Dynamic, Privileges as P};
-use super::record::{Record, TableGrant};
-use super::{AccountName, error, role};
+use super::Draft;
+use super::role;
+use crate::account::privilege::{DYNAMIC, Dynamic, Privileges as P};
+use crate::account::record::{Record, TableGrant};
+use crate::account::{AccountName, error};
+use crate::authorize::needs::columns_of;
 use crate::catalog::error as catalog_error;
 use crate::catalog::names::TableName;
 

@@ -3,8 +3,8 @@
 use sqltype::{Datum, SqlType};
 
 use crate::execute::rehearse::Manner;
-use crate::plan::explain::facts::Facts;
-use crate::plan::explain::{Block, Explanation, Step};
+use crate::explain::facts::Facts;
+use crate::explain::{Block, Explanation, Step};
 use crate::plan::operator::Operator;
 use crate::result::ResultColumn;
 

@@ -6,12 +6,11 @@ use sql_parser::ast::{
     TableConstraint, TableDefinition, TableMaintenance, VariableScope,
 };
 
-use super::super::privilege::{Dynamic, Privileges as P};
-use super::super::{AccountName, error};
 use super::Checking;
+use crate::account::privilege::{Dynamic, Privileges as P};
+use crate::account::{AccountName, error};
 use crate::audit;
 use crate::catalog::names::TableName;
-use crate::information;
 use crate::variables::registry;
 
 /// Variables of a session that concern others too, or what is kept of the session's doings.
@@ -153,8 +152,8 @@ impl Checking<'_> {
 
     /// A database that becomes the default one, or is looked into.
     pub(super) fn enters(&self, name: &str) -> Result<(), SqlError> {
-        let is_public = information::schema(name) == Some("information_schema")
-            || information::schema(name) == Some("performance_schema");
+        let is_public = crate::catalog::system::schema(name) == Some("information_schema")
+            || crate::catalog::system::schema(name) == Some("performance_schema");
         let shown = self.session.database_name(name);
         match is_public || self.rights.enters_database(&shown) {
             true => Ok(()),

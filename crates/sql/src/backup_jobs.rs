@@ -5,13 +5,15 @@
 //! # Not here
 //! Jobs of other SQL nodes: each knows its own.
 
+pub(crate) mod host;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use sql_expression::SqlError;
 use stdx::Instant;
 
-use super::host::{BackupHost, failed};
+use self::host::{BackupHost, failed};
 
 /// Jobs that have ended and are shown.
 const ENDED_MAX: usize = 50;
@@ -66,7 +68,7 @@ pub(crate) struct Job {
     /// `running`, `succeeded`, or why it failed.
     pub(crate) state: String,
     /// It is to end.
-    pub(super) is_cancelled: bool,
+    pub(crate) is_cancelled: bool,
 }
 
 impl Job {
@@ -92,11 +94,11 @@ impl Backups {
         let _ = self.0.policy.set(policy);
     }
 
-    pub(super) fn policy(&self) -> BackupPolicy {
+    pub(crate) fn policy(&self) -> BackupPolicy {
         self.0.policy.get().cloned().unwrap_or_default()
     }
 
-    pub(super) fn host(&self) -> Result<Arc<dyn BackupHost>, SqlError> {
+    pub(crate) fn host(&self) -> Result<Arc<dyn BackupHost>, SqlError> {
         let host = self.0.host.get().cloned();
         host.ok_or_else(|| failed("this SQL node has no files for backups"))
     }
@@ -107,7 +109,7 @@ impl Backups {
     }
 
     /// A job begins.
-    pub(super) fn begin(&self, job: Job) -> OwnJob {
+    pub(crate) fn begin(&self, job: Job) -> OwnJob {
         let mut jobs = self.lock();
         jobs.last += 1;
         let number = jobs.last;
@@ -131,7 +133,7 @@ impl Backups {
     }
 
     /// Has a job end; false if none of this number runs.
-    pub(super) fn cancel(&self, number: u64) -> bool {
+    pub(crate) fn cancel(&self, number: u64) -> bool {
         let mut jobs = self.lock();
         let job = jobs.by_number.get_mut(&number).filter(|job| job.state == RUNNING);
         job.map(|job| job.is_cancelled = true).is_some()
@@ -142,9 +144,9 @@ const RUNNING: &str = "running";
 
 /// A job, for whoever does it. Dropped before its end it has failed.
 #[derive(Debug)]
-pub(super) struct OwnJob {
+pub(crate) struct OwnJob {
     backups: Backups,
-    pub(super) number: u64,
+    pub(crate) number: u64,
 }
 
 impl OwnJob {
@@ -152,7 +154,7 @@ impl OwnJob {
     ///
     /// # Errors
     /// 1317 when it is to end.
-    pub(super) fn tell(&self, change: impl FnOnce(&mut Job)) -> Result<(), SqlError> {
+    pub(crate) fn tell(&self, change: impl FnOnce(&mut Job)) -> Result<(), SqlError> {
         let mut jobs = self.backups.lock();
         let Some(job) = jobs.by_number.get_mut(&self.number) else { return Ok(()) };
         change(job);
@@ -166,7 +168,7 @@ impl OwnJob {
     }
 
     /// It has ended.
-    pub(super) fn end(self, result: &Result<(), SqlError>) {
+    pub(crate) fn end(self, result: &Result<(), SqlError>) {
         let state = match result {
             Ok(()) => "succeeded".to_owned(),
             Err(error) => format!("failed: {}", error.message()),

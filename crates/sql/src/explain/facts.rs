@@ -6,7 +6,7 @@ use sqltype::{SqlType, TypeKind};
 use crate::catalog::{KeyDefinition, KeyKind};
 use crate::execute::checks::CheckedBy;
 use crate::execute::joined::LookedUp;
-use crate::plan::explain::{Teller, plain};
+use crate::explain::{Teller, plain};
 use crate::plan::operator::{AccessPath, IndexRange, TableScan};
 
 /// What is told of the reading of a table.

@@ -12,12 +12,13 @@ use sql_parser::ast::{
 use sqltype::json::Json;
 use stdx::Prng;
 
-use super::change::Draft;
-use super::check::global;
-use super::policy::Policy;
-use super::privilege::{Dynamic, Privileges};
-use super::record::{Record, Requirement, RoleGrant};
-use super::{AccountName, DEFAULT_PLUGIN, error, password, role};
+use super::Draft;
+use super::role;
+use crate::account::login::global;
+use crate::account::policy::Policy;
+use crate::account::privilege::{Dynamic, Privileges};
+use crate::account::record::{Record, Requirement, RoleGrant};
+use crate::account::{AccountName, DEFAULT_PLUGIN, error, password};
 
 /// The longest name of a user, in characters.
 const USER_MAX: usize = 32;
@@ -353,7 +354,8 @@ fn options(
         };
     }
     for (word, value) in &options.limits {
-        let at = super::show::LIMITS.iter().position(|name| name.eq_ignore_ascii_case(word));
+        let at =
+            crate::account::show::LIMITS.iter().position(|name| name.eq_ignore_ascii_case(word));
         record.limits[at.unwrap_or_default()] = *value;
     }
     for option in &options.password {

@@ -16,7 +16,7 @@ use sql_parser::ast::{
     ObjectName, Over, Query, QueryBody, Select, SelectItem, TableReference, WindowSpec, With,
 };
 
-use super::privilege::Privileges;
+use crate::account::privilege::Privileges;
 use crate::catalog::expression::walk;
 use crate::catalog::names::TableName;
 use crate::information;
