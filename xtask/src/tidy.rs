@@ -20,6 +20,7 @@ mod pages;
 mod purity;
 mod registry;
 mod rust_source;
+mod shapes;
 mod words;
 
 use std::fs;
@@ -132,6 +133,7 @@ fn check(workspace: &Workspace, tree: &Tree) -> Report {
     let layers = layers::parse(tree.text(ARCHITECTURE).unwrap_or_default());
     report.findings.extend(layers::check(&layers, workspace, tree));
     module_layers::check(tree, &mut report);
+    shapes::check(tree, &mut report);
     report.findings.extend(dependencies::check(workspace, tree));
     for file in &tree.files {
         report.findings.extend(lines::check(file));

@@ -72,9 +72,10 @@ pub(crate) fn said(command: &mut Command) -> Result<String, String> {
     let words: Vec<_> = words.map(|word| word.to_string_lossy().into_owned()).collect();
     let shown = words.join(" ");
     let output = command.output().map_err(|error| format!("cannot run {shown}: {error}"))?;
-    match output.status.success() {
-        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-        false => Err(format!("{shown}: {}", String::from_utf8_lossy(&output.stderr).trim())),
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    } else {
+        Err(format!("{shown}: {}", String::from_utf8_lossy(&output.stderr).trim()))
     }
 }
 

@@ -1,10 +1,10 @@
-//! Statements about the session and the server: USE, KILL, LOCK TABLES, FLUSH,
+//! Statements about the session and the server: USE, SET, KILL, LOCK TABLES, FLUSH,
 //! maintenance.
 //!
 //! # Owns
 //! Their effects, and the refusal by name of what is not there yet.
 //! # Not here
-//! SET and SHOW (`variables`, `show`), accounts (`account`).
+//! SHOW (`show`), accounts (`account_change`), PREPARE and EXECUTE (`dispatch`).
 
 pub(crate) mod encryption;
 mod maintenance;

@@ -8,7 +8,7 @@
 //! was a transaction of its own.
 //! # Not here
 //! Packets (`connection`); which statements commit implicitly and the like (`traits`); what they
-//! need (`account::check`).
+//! need (`authorize`).
 
 mod named;
 

@@ -3,7 +3,7 @@
 //! # Owns
 //! [`Traits`], and [`StatementTraits::traits`]. A new kind of statement does not compile before
 //! it is said here how it is counted, who runs it and what it does to transactions; what privileges
-//! it needs is said in `account::check`, in a match of the same form.
+//! it needs is said in `authorize`, in a match of the same form.
 //! # Not here
 //! Running statements (`dispatch`).
 

@@ -86,9 +86,10 @@ impl Jar {
         run(curl)?;
         let mut sum = Command::new("sha256sum");
         sum.arg(&place);
-        match output(sum).starts_with(self.sha256) {
-            true => Ok(()),
-            false => Err(format!("{url} is not what it was: its SHA-256 is not {}", self.sha256)),
+        if output(sum).starts_with(self.sha256) {
+            Ok(())
+        } else {
+            Err(format!("{url} is not what it was: its SHA-256 is not {}", self.sha256))
         }
     }
 }

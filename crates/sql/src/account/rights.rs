@@ -5,7 +5,7 @@
 //! # Guarantees
 //! Rights never change: a change of accounts makes new ones, with another stamp.
 //! # Not here
-//! What a statement needs (`needs`), when rights are made anew (`check`).
+//! What a statement needs (`authorize`), when rights are made anew (`login`).
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
