@@ -76,7 +76,7 @@ fn tuple_parameters(code: &str) -> Vec<usize> {
         };
         let open = start + parameters_open(rest, open);
         let list = &code[open + 1..closing(code, open).saturating_sub(1).max(open + 1)];
-        if parameters(list).any(|parameter| is_tuple_pattern(parameter)) {
+        if parameters(list).any(is_tuple_pattern) {
             found.push(start);
         }
     }
