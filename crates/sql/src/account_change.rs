@@ -101,10 +101,7 @@ pub(crate) async fn run(
     if done.renewed {
         session.login.is_expired = false;
     }
-    match done.random.is_empty() {
-        true => Ok(Outcome::default()),
-        false => Ok(shown(&done.random, out)),
-    }
+    if done.random.is_empty() { Ok(Outcome::default()) } else { Ok(shown(&done.random, out)) }
 }
 
 /// Where salts and random passwords come from.
@@ -117,9 +114,10 @@ fn generator(session: &mut Session) -> Result<Prng, SqlError> {
 }
 
 async fn wait(session: &Session, takes: bool) -> Result<Vec<NodeId>, SqlError> {
-    Ok(match takes {
-        true => fresh::outlast(&session.kernel).await?,
-        false => fresh::spread(&session.kernel).await?,
+    Ok(if takes {
+        fresh::outlast(&session.kernel).await?
+    } else {
+        fresh::spread(&session.kernel).await?
     })
 }
 
@@ -265,10 +263,7 @@ impl Draft<'_> {
             None => false,
         };
         let may = self.rights.has_dynamic(Dynamic::SYSTEM_USER) || name == self.who();
-        match is_system && !may {
-            true => Err(error::needs("SYSTEM_USER")),
-            false => Ok(()),
-        }
+        if is_system && !may { Err(error::needs("SYSTEM_USER")) } else { Ok(()) }
     }
 
     /// Seconds since 1970.

@@ -79,10 +79,13 @@ fn allow_statement(check: &Checking<'_>, statement: &Statement) -> Result<(), Sq
 
         Statement::CreateTable(create) => check.create_table(create),
         Statement::AlterTable(alter) => check.alter_table(alter),
-        Statement::DropTable(drop) => match drop.temporary {
-            true => Ok(()),
-            false => drop.tables.iter().try_for_each(|name| check.table(name, P::DROP)),
-        },
+        Statement::DropTable(drop) => {
+            if drop.temporary {
+                Ok(())
+            } else {
+                drop.tables.iter().try_for_each(|name| check.table(name, P::DROP))
+            }
+        }
         Statement::RenameTable(names) => names.iter().try_for_each(|(old, new)| {
             check.table(old, P::ALTER | P::DROP)?;
             check.table(new, P::CREATE | P::INSERT)

@@ -319,6 +319,15 @@ pub(crate) fn visible(columns: &[ColumnDefinition]) -> &[ColumnDefinition] {
     &columns[..seen.unwrap_or(columns.len())]
 }
 
+/// The position of a column that a statement assigns to.
+///
+/// # Errors
+/// 1054 if there is none.
+pub(crate) fn column_at(definition: &TableDefinition, name: &str) -> Result<usize, SqlError> {
+    let found = definition.column(name).map(|(at, _)| at);
+    found.ok_or_else(|| SqlError::unknown_column(name, "field list"))
+}
+
 /// The column of this name and its position.
 pub(crate) fn column_named<'a>(
     columns: &'a [ColumnDefinition],

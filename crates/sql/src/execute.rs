@@ -12,6 +12,7 @@ pub(crate) mod columns;
 mod computed;
 pub(crate) mod cursor;
 mod direct;
+pub(crate) mod dry_run;
 mod generate;
 pub(crate) mod insert;
 pub(crate) mod joined;
@@ -25,7 +26,6 @@ pub(crate) mod point;
 pub(crate) mod pushdown;
 pub(crate) mod recursion;
 pub(crate) mod reference;
-pub(crate) mod rehearse;
 pub(crate) mod row;
 pub(crate) mod run;
 pub(crate) mod scan;
@@ -33,6 +33,7 @@ mod separators;
 pub(crate) mod snapshot;
 pub(crate) mod spilled;
 pub(crate) mod statement_plan;
+mod subquery;
 pub(crate) mod update;
 pub(crate) mod window;
 
@@ -48,7 +49,7 @@ pub(crate) use load::load_data;
 pub(crate) use update::{delete, update};
 
 use crate::execute::direct::Direct;
-use crate::execute::rehearse::Rehearsal;
+use crate::execute::dry_run::DryRun;
 use crate::execute::run::Run;
 use crate::execute::statement_plan::{PlanKind, StatementPlan};
 use crate::plan::operator::{Formula, QueryPlan};
@@ -206,8 +207,8 @@ pub(crate) fn check_pushdown(
         return Ok(());
     }
     let mut run = Run::new(session, parameters);
-    let rehearsal = Rehearsal::new(&mut run, plan);
-    let verdict = rehearsal.require(&run, plan);
+    let dry_run = DryRun::new(&mut run, plan);
+    let verdict = dry_run.require(&run, plan);
     run.dismiss();
     verdict
 }

@@ -4,13 +4,13 @@
 //! [`Explanation`], the plan with everything that is told of it; its three forms are below: a
 //! table, a tree, JSON.
 //! # Guarantees
-//! What runs where, and the reasons, are those of the executors (`execute::rehearse`).
+//! What runs where, and the reasons, are those of the executors (`execute::dry_run`).
 //! # Not here
 //! Running it (`execute::observe` counts what ANALYZE shows).
 
-mod facts;
 mod json;
 mod table;
+mod table_reads;
 mod tree;
 
 use std::collections::BTreeMap;
@@ -20,12 +20,12 @@ use sql_expression::{Expression, Node, SqlError, SubqueryId};
 use sql_parser::ast::{self, ExplainFormat, Statement};
 use sqltype::{Datum, SqlType};
 
+use crate::execute::dry_run::{DryRun, Site};
 use crate::execute::observe::{Done, Observer};
-use crate::execute::rehearse::{Manner, Rehearsal};
 use crate::execute::run::Run;
 use crate::execute::update;
 use crate::execute::{cursor, snapshot};
-use crate::explain::facts::Facts;
+use crate::explain::table_reads::TableRead;
 use crate::plan::Planner;
 use crate::plan::estimate::{Estimate, Estimates};
 use crate::plan::operator::{Operator, QueryPlan};
@@ -178,12 +178,12 @@ struct Subquery<'p> {
 /// An operator with what is told of it.
 struct Step<'p> {
     operator: &'p Operator,
-    manner: Manner,
+    site: Site,
     estimate: Estimate,
     /// With ANALYZE: what it has done; nothing inside if it was not begun.
     done: Option<Option<Done>>,
     /// Of operators that read tables.
-    tables: Vec<Facts<'p>>,
+    tables: Vec<TableRead<'p>>,
     /// Conditions, keys and the like, as text.
     words: Vec<String>,
     /// Why the data nodes do not make the groups.
@@ -196,9 +196,9 @@ struct Step<'p> {
 }
 
 /// Makes an explanation.
-struct Teller<'a> {
+struct Explainer<'a> {
     session: &'a Session,
-    rehearsal: &'a Rehearsal,
+    dry_run: &'a DryRun,
     observer: Option<&'a Observer>,
     next: u32,
     /// The numbers of the blocks of subqueries.
@@ -214,12 +214,12 @@ pub(crate) fn rows(
     observer: Option<&Observer>,
 ) -> (Vec<ResultColumn>, Vec<Vec<Datum>>) {
     let mut run = Run::new(session, parameters);
-    let rehearsal = Rehearsal::new(&mut run, &subject.plan);
+    let dry_run = DryRun::new(&mut run, &subject.plan);
     run.dismiss();
-    let rehearsal = &rehearsal;
-    let mut teller = Teller { session, rehearsal, observer, next: 1, numbers: BTreeMap::new() };
-    let mut block = teller.block(&subject.plan, subject.kind);
-    if subject.kind == "SIMPLE" && teller.next > 2 {
+    let dry_run = &dry_run;
+    let mut explainer = Explainer { session, dry_run, observer, next: 1, numbers: BTreeMap::new() };
+    let mut block = explainer.block(&subject.plan, subject.kind);
+    if subject.kind == "SIMPLE" && explainer.next > 2 {
         block.kind = "PRIMARY";
     }
     let explanation = Explanation { block, into: subject.into.as_ref() };
@@ -237,16 +237,16 @@ pub(crate) fn rows(
 impl Step<'_> {
     /// Whether data nodes make a join by hash, with the rows of one of its sides.
     fn is_joined_by_hash(&self) -> bool {
-        self.manner == Manner::Joined && self.inputs.iter().any(|input| input.sent)
+        self.site == Site::Joined && self.inputs.iter().any(|input| input.sent)
     }
 
     /// Whether data nodes make a join, and look rows up for it.
     fn is_joined_by_keys(&self) -> bool {
-        self.manner == Manner::Joined && !self.is_joined_by_hash()
+        self.site == Site::Joined && !self.is_joined_by_hash()
     }
 }
 
-impl Teller<'_> {
+impl Explainer<'_> {
     fn block<'p>(&mut self, plan: &'p QueryPlan, kind: &'static str) -> Block<'p> {
         let id = self.number();
         for subplan in &plan.subqueries {
@@ -265,7 +265,7 @@ impl Teller<'_> {
             let by_value = asked.map(|search| self.step(&search.subplan.plan.root));
             let keyed = search.map_or(&subplan.keyed, |search| &search.subplan.keyed);
             let at_once = keyed.as_ref().map(|keyed| self.step(&keyed.plan.root));
-            let looked_up = self.rehearsal.is_looked_up(subplan.id);
+            let looked_up = self.dry_run.is_looked_up(subplan.id);
             Subquery { correlated, looked_up, block, by_value, at_once, whole: subplan.whole }
         });
         let subqueries = subqueries.collect();
@@ -287,10 +287,10 @@ impl Teller<'_> {
 
     fn step<'p>(&mut self, operator: &'p Operator) -> Step<'p> {
         let tables = match operator {
-            Operator::Scan(scan) => vec![Facts::new(self, scan, false)],
-            Operator::Lookup { scan, .. } => vec![Facts::new(self, scan, true)],
+            Operator::Scan(scan) => vec![TableRead::new(self, scan, false)],
+            Operator::Lookup { scan, .. } => vec![TableRead::new(self, scan, true)],
             Operator::Edges { edges, .. } => {
-                edges.iter().map(|edge| Facts::new(self, &edge.scan, false)).collect()
+                edges.iter().map(|edge| TableRead::new(self, &edge.scan, false)).collect()
             }
             _ => Vec::new(),
         };
@@ -315,16 +315,16 @@ impl Teller<'_> {
             _ => operator.inputs(),
         };
         let inputs = inputs.into_iter().map(|input| self.step(input)).collect();
-        let obstacle = self.rehearsal.obstacle(operator);
+        let obstacle = self.dry_run.obstacle(operator);
         Step {
             operator,
-            manner: self.rehearsal.manner(operator).unwrap_or(Manner::Rows),
-            estimate: Estimates { session: self.session }.of(operator),
+            site: self.dry_run.site(operator).unwrap_or(Site::Rows),
+            estimate: Estimates::new(self.session).of(operator),
             done: self.observer.map(|observer| observer.of(operator)),
             tables,
             words: self.words(operator),
             obstacle: obstacle.map(|obstacle| plain(&obstacle.to_string())),
-            sent: self.rehearsal.is_sent(operator),
+            sent: self.dry_run.is_sent(operator),
             inputs,
             blocks,
         }

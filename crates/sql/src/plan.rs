@@ -55,6 +55,7 @@ use crate::plan::operator::{QueryPlan, Subplan};
 use crate::plan::parameter::Compared;
 use crate::plan::view::Views;
 use crate::session::Session;
+use crate::session::planning::PlanningView;
 
 /// Most levels of queries in each other: subqueries, tables of FROM and of WITH, views. Planning,
 /// running and freeing call themselves for each.
@@ -67,7 +68,7 @@ fn too_high() -> SqlError {
 
 /// Plans the queries of one statement.
 pub(crate) struct Planner<'s> {
-    pub(crate) session: &'s Session,
+    pub(crate) session: PlanningView<'s>,
     settings: BindSettings,
     /// The values of parameters, if they are known.
     values: Vec<Datum>,
@@ -98,12 +99,13 @@ pub(crate) struct Planner<'s> {
 
 impl<'s> Planner<'s> {
     pub(crate) fn new(session: &'s Session, parameters: &[Datum]) -> Self {
+        let session = PlanningView::from(session);
         let facts = session.facts();
         let types = parameters.iter().map(|value| parameter::type_of(session, value)).collect();
-        let pauses = session.pauses.clone();
+        let pauses = session.pauses().clone();
         Self {
             session,
-            settings: BindSettings { pauses, ..BindSettings::new(facts, session.statement_time) },
+            settings: BindSettings { pauses, ..BindSettings::new(facts, session.statement_time()) },
             values: parameters.to_vec(),
             parameters: types,
             numbers: 0,
@@ -115,14 +117,14 @@ impl<'s> Planner<'s> {
             below: 0,
             once: false,
             autocommits: None,
-            hints: session.hints.clone(),
+            hints: session.hints(),
             exists: false,
         }
     }
 
     /// For a change.
     pub(crate) fn of_change(session: &'s Session, parameters: &[Datum]) -> Self {
-        let type_of = |value| parameter::type_in_change(session, value);
+        let type_of = |value| parameter::type_in_change(session.into(), value);
         let types = parameters.iter().map(type_of).collect();
         Self { parameters: types, ..Self::new(session, parameters) }
     }
@@ -213,7 +215,7 @@ impl<'s> Planner<'s> {
         let definition = match self.views.are_empty() {
             true => self.session.definition_named(&name)?,
             false => match self.session.permanent_named(&name) {
-                Err(error) if error.code() == 1146 && self.session.temporary.has(&name) => {
+                Err(error) if error.code() == 1146 && self.session.has_temporary(&name) => {
                     let text = format!("View's SELECT refers to a temporary table '{}'", name.name);
                     return Err(SqlError::new(1352, "HY000", text));
                 }
@@ -267,7 +269,7 @@ impl Environment for Planner<'_> {
 
     fn user_variable(&mut self, name: &str) -> Option<ResultType> {
         (self.once, self.views.met_variable) = (true, true);
-        let variable = self.session.user_variables.get(name)?;
+        let variable = self.session.user_variable(name)?;
         Some(self.session.type_of(&variable.value))
     }
 

@@ -14,6 +14,7 @@ pub(crate) mod evaluation;
 mod locks;
 mod names;
 pub(crate) mod options;
+pub(crate) mod planning;
 mod process;
 mod protocol;
 pub(crate) mod rules;

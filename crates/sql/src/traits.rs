@@ -168,14 +168,16 @@ impl StatementTraits for Statement {
             | Self::DropView(_) => of_definition(self),
             Self::CreateTrigger(_) => Traits::administration("create_trigger").committing(),
             Self::DropTrigger(_) => Traits::administration("drop_trigger").committing(),
-            Self::CreateRoutine(routine) => Traits::administration(match routine.function {
-                true => "create_function",
-                false => "create_procedure",
+            Self::CreateRoutine(routine) => Traits::administration(if routine.function {
+                "create_function"
+            } else {
+                "create_procedure"
             })
             .committing(),
-            Self::DropRoutine(routine) => Traits::administration(match routine.function {
-                true => "drop_function",
-                false => "drop_procedure",
+            Self::DropRoutine(routine) => Traits::administration(if routine.function {
+                "drop_function"
+            } else {
+                "drop_procedure"
             })
             .committing(),
             Self::CreateEvent(_) => Traits::administration("create_event").committing(),

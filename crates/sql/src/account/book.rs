@@ -95,17 +95,19 @@ impl Book<'_> {
 
     /// Whether there is an account of this name.
     pub(crate) fn has(&self, name: &AccountName) -> bool {
-        match self.is_new() {
-            true => *name == AccountName::root(),
-            false => self.cluster.accounts.contains_key(name.key().as_str()),
+        if self.is_new() {
+            *name == AccountName::root()
+        } else {
+            self.cluster.accounts.contains_key(name.key().as_str())
         }
     }
 
     /// All names, by user and host.
     pub(crate) fn names(&self) -> Vec<AccountName> {
-        match self.is_new() {
-            true => vec![AccountName::root()],
-            false => self.cluster.accounts.keys().map(|key| AccountName::of_key(key)).collect(),
+        if self.is_new() {
+            vec![AccountName::root()]
+        } else {
+            self.cluster.accounts.keys().map(|key| AccountName::of_key(key)).collect()
         }
     }
 
@@ -132,9 +134,10 @@ impl Book<'_> {
         {
             return hosts.clone();
         }
-        let once: BTreeSet<&str> = match self.is_new() {
-            true => BTreeSet::from(["localhost"]),
-            false => self.cluster.accounts.keys().filter_map(|key| host_of_key(key)).collect(),
+        let once: BTreeSet<&str> = if self.is_new() {
+            BTreeSet::from(["localhost"])
+        } else {
+            self.cluster.accounts.keys().filter_map(|key| host_of_key(key)).collect()
         };
         let hosts: Rc<[String]> = once.into_iter().map(str::to_owned).collect();
         *kept = Some((self.seen(), hosts.clone()));

@@ -47,10 +47,7 @@ impl Session {
     /// # Errors
     /// The kernel's, when no data node answers: then nobody knows what is allowed.
     pub(crate) async fn renew_lease(&self) -> Result<(), SqlError> {
-        match self.has_lease() {
-            true => Ok(()),
-            false => self.hear().await,
-        }
+        if self.has_lease() { Ok(()) } else { self.hear().await }
     }
 
     /// Learns what some data node has learned by now, changes of accounts among it.

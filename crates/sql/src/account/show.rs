@@ -143,10 +143,7 @@ fn of_table(grant: &TableGrant) -> String {
             parts.push(format!("{} ({})", known.name, columns.join(", ")));
         }
     }
-    match parts.is_empty() {
-        true => "USAGE".to_owned(),
-        false => parts.join(", "),
-    }
+    if parts.is_empty() { "USAGE".to_owned() } else { parts.join(", ") }
 }
 
 /// SHOW CREATE USER; `as_hex` prints what is kept of the password as a number.

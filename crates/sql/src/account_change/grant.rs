@@ -242,15 +242,19 @@ fn check_giver(draft: &Draft<'_>, asked: &Asked) -> Result<(), SqlError> {
                     || rights.may_give(name)
             };
             // Of ALL those are given that may be given.
-            match asked.all || asked.dynamic.iter().all(may) {
-                true => Ok(()),
-                false => Err(error::needs("GRANT OPTION")),
+            if asked.all || asked.dynamic.iter().all(may) {
+                Ok(())
+            } else {
+                Err(error::needs("GRANT OPTION"))
             }
         }
-        Level::Database(database) => match rights.of_database(database).has(needed) {
-            true => Ok(()),
-            false => Err(error::database_denied(who, database)),
-        },
+        Level::Database(database) => {
+            if rights.of_database(database).has(needed) {
+                Ok(())
+            } else {
+                Err(error::database_denied(who, database))
+            }
+        }
         Level::Table(TableName { database, name }) => {
             let has = rights.of_table(database, name);
             let lacking = needed - has;

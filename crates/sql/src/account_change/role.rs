@@ -130,9 +130,10 @@ pub(super) fn check_giving(
     if !draft.has(given) {
         return Err(error::unknown_account(given));
     }
-    match given == to || reaches(draft, given, to)? {
-        true => Err(error::role_circle(to, given)),
-        false => Ok(()),
+    if given == to || reaches(draft, given, to)? {
+        Err(error::role_circle(to, given))
+    } else {
+        Ok(())
     }
 }
 

@@ -73,9 +73,10 @@ pub(super) fn check_length(name: &AccountName) -> Result<(), SqlError> {
     if name.user.chars().count() > USER_MAX {
         return Err(error::too_long("user name", &name.user, USER_MAX));
     }
-    match name.host.chars().count() > HOST_MAX {
-        true => Err(error::too_long("host name", &name.host, HOST_MAX)),
-        false => Ok(()),
+    if name.host.chars().count() > HOST_MAX {
+        Err(error::too_long("host name", &name.host, HOST_MAX))
+    } else {
+        Ok(())
     }
 }
 
@@ -131,10 +132,7 @@ fn may_alter(draft: &Draft<'_>, alter: &AlterUser, is_self: bool) -> Result<(), 
     let changes_all = draft.rights.of_database("mysql").has(Privileges::UPDATE)
         || draft.rights.global.has(Privileges::CREATE_USER);
     let only_roles = is_self && alter.options == AccountOptions::default();
-    match changes_all || only_roles {
-        true => Ok(()),
-        false => Err(error::needs("CREATE USER")),
-    }
+    if changes_all || only_roles { Ok(()) } else { Err(error::needs("CREATE USER")) }
 }
 
 /// IDENTIFIED, RETAIN CURRENT PASSWORD, DISCARD OLD PASSWORD.
@@ -265,10 +263,7 @@ fn keep(
 fn may_have_two(draft: &Draft<'_>, name: &AccountName) -> Result<(), SqlError> {
     let may = draft.rights.global.has(Privileges::CREATE_USER)
         || name == draft.who() && draft.rights.has_dynamic(Dynamic::APPLICATION_PASSWORD_ADMIN);
-    match may {
-        true => Ok(()),
-        false => Err(error::needs("CREATE USER or APPLICATION_PASSWORD_ADMIN")),
-    }
+    if may { Ok(()) } else { Err(error::needs("CREATE USER or APPLICATION_PASSWORD_ADMIN")) }
 }
 
 /// REPLACE names the password before.
@@ -289,9 +284,10 @@ fn check_replaced(
             let of_server = || global(draft.session, "password_require_current") == "ON";
             let is_admin = draft.rights.global.has(Privileges::CREATE_USER);
             let needed = record.require_current.unwrap_or_else(of_server);
-            match needed && is_self && !is_admin && !record.authentication.is_empty() {
-                true => Err(error::current_password_missing()),
-                false => Ok(()),
+            if needed && is_self && !is_admin && !record.authentication.is_empty() {
+                Err(error::current_password_missing())
+            } else {
+                Ok(())
             }
         }
     }
@@ -393,9 +389,10 @@ fn options(
 }
 
 fn in_days(number: u64, least: u64) -> Result<u64, SqlError> {
-    match (least..=LOCK_MAX).contains(&number) {
-        true => Ok(number),
-        false => Err(SqlError::new(1210, "HY000", "Incorrect arguments to DAY")),
+    if (least..=LOCK_MAX).contains(&number) {
+        Ok(number)
+    } else {
+        Err(SqlError::new(1210, "HY000", "Incorrect arguments to DAY"))
     }
 }
 
@@ -421,9 +418,10 @@ fn attribute(record: &mut Record, options: &AccountOptions) -> Result<(), SqlErr
         None => serde_json::Map::new(),
     };
     for (name, value) in object(&added)? {
-        match value.is_null() {
-            true => members.remove(&name),
-            false => members.insert(name, value),
+        if value.is_null() {
+            members.remove(&name)
+        } else {
+            members.insert(name, value)
         };
     }
     record.attribute = (!members.is_empty()).then(|| shown_object(&members));

@@ -228,13 +228,14 @@ fn assignment(
 
 /// 1568: a transaction's characteristics are those it began with.
 fn check_no_transaction(session: &Session) -> Result<(), SqlError> {
-    match session.in_transaction() {
-        true => Err(SqlError::new(
+    if session.in_transaction() {
+        Err(SqlError::new(
             1568,
             "25001",
             "Transaction characteristics can't be changed while a transaction is in progress",
-        )),
-        false => Ok(()),
+        ))
+    } else {
+        Ok(())
     }
 }
 

@@ -75,9 +75,10 @@ impl Filter {
 
     pub(super) fn wants_account(&self, account: Option<&AccountName>) -> bool {
         let name = account.map(AccountName::plain).unwrap_or_default();
-        match self.included.is_empty() {
-            true => !self.excluded.contains(&name),
-            false => self.included.contains(&name),
+        if self.included.is_empty() {
+            !self.excluded.contains(&name)
+        } else {
+            self.included.contains(&name)
         }
     }
 

@@ -28,9 +28,10 @@ pub(crate) fn hidden<'a>(statement: &Statement, text: &'a [u8], mode: SqlMode) -
             masked(text.trim_ascii(), mode)
         }
     };
-    match shown.len() > TEXT_MAX {
-        true => Cow::Owned(shown[..shown.floor_char_boundary(TEXT_MAX)].to_owned()),
-        false => shown,
+    if shown.len() > TEXT_MAX {
+        Cow::Owned(shown[..shown.floor_char_boundary(TEXT_MAX)].to_owned())
+    } else {
+        shown
     }
 }
 

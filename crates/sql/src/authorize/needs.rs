@@ -256,10 +256,7 @@ impl<'s> Walk<'s> {
                 let alias = factor.alias.as_ref().unwrap_or(&factor.name.name).as_str().to_owned();
                 let is_common = factor.name.schema.is_none()
                     && self.common.contains(&factor.name.name.as_str().to_ascii_lowercase());
-                let table = match is_common {
-                    true => None,
-                    false => Some(self.name(&factor.name)?),
-                };
+                let table = if is_common { None } else { Some(self.name(&factor.name)?) };
                 if let Some(table) = &table {
                     self.uses.need(table, needed);
                 }

@@ -29,35 +29,31 @@ const RESTRICTED: [&str; 9] = [
 impl Checking<'_> {
     /// Static privileges everywhere; CREATE USER stands for those for roles.
     pub(super) fn global(&self, needed: P) -> Result<(), SqlError> {
-        match self.rights.global.has(needed) {
-            true => Ok(()),
-            false => Err(error::needs(&needed.to_string())),
-        }
+        if self.rights.global.has(needed) { Ok(()) } else { Err(error::needs(&needed.to_string())) }
     }
 
     /// CREATE USER, or what changes the tables that accounts would be kept in.
     pub(super) fn accounts(&self, instead: P) -> Result<(), SqlError> {
         let of_tables = self.rights.of_database("mysql");
-        match self.rights.global.has(P::CREATE_USER) || of_tables.has(instead) {
-            true => Ok(()),
-            false => Err(error::needs("CREATE USER")),
+        if self.rights.global.has(P::CREATE_USER) || of_tables.has(instead) {
+            Ok(())
+        } else {
+            Err(error::needs("CREATE USER"))
         }
     }
 
     /// A static privilege, or CREATE USER.
     pub(super) fn one_of(&self, needed: P, text: &str) -> Result<(), SqlError> {
-        match self.rights.global.meets(needed | P::CREATE_USER) {
-            true => Ok(()),
-            false => Err(error::needs(text)),
+        if self.rights.global.meets(needed | P::CREATE_USER) {
+            Ok(())
+        } else {
+            Err(error::needs(text))
         }
     }
 
     /// A dynamic privilege.
     pub(super) fn dynamic(&self, needed: Dynamic) -> Result<(), SqlError> {
-        match self.rights.has_dynamic(needed) {
-            true => Ok(()),
-            false => Err(error::needs(needed.name())),
-        }
+        if self.rights.has_dynamic(needed) { Ok(()) } else { Err(error::needs(needed.name())) }
     }
 
     /// What writes or reads backups, also those of accounts.
@@ -66,17 +62,19 @@ impl Checking<'_> {
         self.global(needed)?;
         let of_accounts =
             |option: &ast::BackupOption| option.name.as_str().eq_ignore_ascii_case("accounts");
-        match backup.options.iter().any(of_accounts) {
-            true => self.global(P::SUPER | P::CREATE_USER),
-            false => Ok(()),
+        if backup.options.iter().any(of_accounts) {
+            self.global(P::SUPER | P::CREATE_USER)
+        } else {
+            Ok(())
         }
     }
 
     /// A dynamic privilege, or SUPER.
     pub(super) fn administers(&self, needed: Dynamic) -> Result<(), SqlError> {
-        match self.rights.administers(needed) {
-            true => Ok(()),
-            false => Err(error::needs(&format!("SUPER or {}", needed.name()))),
+        if self.rights.administers(needed) {
+            Ok(())
+        } else {
+            Err(error::needs(&format!("SUPER or {}", needed.name())))
         }
     }
 
@@ -100,9 +98,10 @@ impl Checking<'_> {
 
     fn permanent(&self, table: &TableName, needed: P) -> Result<(), SqlError> {
         let lacking = needed - self.rights.of_table(&table.database, &table.name);
-        match lacking.is_empty() {
-            true => Ok(()),
-            false => Err(error::table_denied(lacking, self.who(), &table.name)),
+        if lacking.is_empty() {
+            Ok(())
+        } else {
+            Err(error::table_denied(lacking, self.who(), &table.name))
         }
     }
 
@@ -111,9 +110,10 @@ impl Checking<'_> {
         let table = self.name(name)?;
         let is_public = table.database == "information_schema";
         let sees = self.rights.sees_table(&table.database, &table.name);
-        match sees || is_public || self.session.temporary.has(&table) {
-            true => Ok(()),
-            false => Err(error::table_denied(verb, self.who(), &table.name)),
+        if sees || is_public || self.session.temporary.has(&table) {
+            Ok(())
+        } else {
+            Err(error::table_denied(verb, self.who(), &table.name))
         }
     }
 
@@ -127,9 +127,10 @@ impl Checking<'_> {
 
     /// Privileges for all of a database.
     pub(super) fn database(&self, name: &str, needed: P) -> Result<(), SqlError> {
-        match self.rights.of_database(name).has(needed) {
-            true => Ok(()),
-            false => Err(error::database_denied(self.who(), name)),
+        if self.rights.of_database(name).has(needed) {
+            Ok(())
+        } else {
+            Err(error::database_denied(self.who(), name))
         }
     }
 
@@ -155,27 +156,30 @@ impl Checking<'_> {
         let is_public = crate::catalog::system::schema(name) == Some("information_schema")
             || crate::catalog::system::schema(name) == Some("performance_schema");
         let shown = self.session.database_name(name);
-        match is_public || self.rights.enters_database(&shown) {
-            true => Ok(()),
-            false => Err(error::database_denied(self.who(), name)),
+        if is_public || self.rights.enters_database(&shown) {
+            Ok(())
+        } else {
+            Err(error::database_denied(self.who(), name))
         }
     }
 
     /// LOCK TABLES is a privilege of databases.
     pub(super) fn lock_tables(&self, name: &ObjectName) -> Result<(), SqlError> {
         let table = self.name(name)?;
-        match self.session.temporary.has(&table) {
-            true => Ok(()),
-            false => self.database(&table.database, P::LOCK_TABLES),
+        if self.session.temporary.has(&table) {
+            Ok(())
+        } else {
+            self.database(&table.database, P::LOCK_TABLES)
         }
     }
 
     /// A routine. Until there are routines, privileges for a whole database are all there are.
     pub(super) fn routine(&self, name: &ObjectName, needed: P, verb: &str) -> Result<(), SqlError> {
         let routine = self.name(name)?;
-        match self.rights.of_database(&routine.database).has(needed) {
-            true => Ok(()),
-            false => Err(error::routine_denied(verb, self.who(), &routine.full())),
+        if self.rights.of_database(&routine.database).has(needed) {
+            Ok(())
+        } else {
+            Err(error::routine_denied(verb, self.who(), &routine.full()))
         }
     }
 
@@ -195,9 +199,10 @@ impl Checking<'_> {
             Some(record) => record.has_dynamic(Dynamic::SYSTEM_USER.name()),
             None => false,
         };
-        match is_system && *account != *self.who() {
-            true => self.dynamic(Dynamic::SYSTEM_USER),
-            false => Ok(()),
+        if is_system && *account != *self.who() {
+            self.dynamic(Dynamic::SYSTEM_USER)
+        } else {
+            Ok(())
         }
     }
 
@@ -308,9 +313,10 @@ impl Checking<'_> {
                 match target.scope {
                     Some(VariableScope::Global | VariableScope::Persist) => {
                         self.variables()?;
-                        match audit::is_of_log(name) {
-                            true => self.administers(Dynamic::AUDIT_ADMIN),
-                            false => Ok(()),
+                        if audit::is_of_log(name) {
+                            self.administers(Dynamic::AUDIT_ADMIN)
+                        } else {
+                            Ok(())
                         }
                     }
                     Some(VariableScope::PersistOnly) => {
@@ -328,9 +334,10 @@ impl Checking<'_> {
         let is_restricted = RESTRICTED.contains(&name);
         let may = self.rights.administers(Dynamic::SYSTEM_VARIABLES_ADMIN)
             || self.rights.has_dynamic(Dynamic::SESSION_VARIABLES_ADMIN);
-        match is_restricted && registry::find(name).is_some() && !may {
-            true => Err(error::needs("SUPER, SYSTEM_VARIABLES_ADMIN or SESSION_VARIABLES_ADMIN")),
-            false => Ok(()),
+        if is_restricted && registry::find(name).is_some() && !may {
+            Err(error::needs("SUPER, SYSTEM_VARIABLES_ADMIN or SESSION_VARIABLES_ADMIN"))
+        } else {
+            Ok(())
         }
     }
 

@@ -180,8 +180,9 @@ pub(crate) fn allow_uses(check: &Checking<'_>, uses: &Uses) -> Result<(), SqlErr
             return Err(error::table_denied(what, check.who(), name));
         }
     }
-    match uses.files && !check.rights.global.has(P::FILE) {
-        true => Err(error::denied(check.who())),
-        false => Ok(()),
+    if uses.files && !check.rights.global.has(P::FILE) {
+        Err(error::denied(check.who()))
+    } else {
+        Ok(())
     }
 }

@@ -86,21 +86,19 @@ pub(crate) fn check_name(name: &str) -> Result<(), SqlError> {
 }
 
 pub(crate) fn check_length(name: &str) -> Result<(), SqlError> {
-    match name.chars().count() > NAME_LENGTH_MAX {
-        true => Err(error::name_too_long(name)),
-        false => Ok(()),
-    }
+    if name.chars().count() > NAME_LENGTH_MAX { Err(error::name_too_long(name)) } else { Ok(()) }
 }
 
 fn comment(attributes: &ColumnAttributes, name: &str) -> Result<String, SqlError> {
     let comment = attributes.comment.as_deref().unwrap_or_default();
-    match comment.chars().count() > COMMENT_LENGTH_MAX {
-        true => Err(SqlError::new(
+    if comment.chars().count() > COMMENT_LENGTH_MAX {
+        Err(SqlError::new(
             1629,
             "HY000",
             format!("Comment for field '{name}' is too long (max = {COMMENT_LENGTH_MAX})"),
-        )),
-        false => Ok(comment.to_owned()),
+        ))
+    } else {
+        Ok(comment.to_owned())
     }
 }
 
@@ -141,9 +139,10 @@ fn check_auto_increment(
         return Err(error::invalid_default(&column.name));
     }
     let is_integer = column.sql_type.kind.is_integer();
-    match is_integer && attributes.on_update.is_none() {
-        true => Ok(()),
-        false => Err(error::wrong_specifier(&column.name)),
+    if is_integer && attributes.on_update.is_none() {
+        Ok(())
+    } else {
+        Err(error::wrong_specifier(&column.name))
     }
 }
 
@@ -153,9 +152,10 @@ fn on_update(
 ) -> Result<Option<u8>, SqlError> {
     let Some(digits) = attributes.on_update else { return Ok(None) };
     let temporal = matches!(column.sql_type.kind, TypeKind::DateTime | TypeKind::Timestamp);
-    match temporal && u32::from(column.sql_type.decimals) == digits {
-        true => Ok(Some(column.sql_type.decimals)),
-        false => Err(error::invalid_on_update(&column.name)),
+    if temporal && u32::from(column.sql_type.decimals) == digits {
+        Ok(Some(column.sql_type.decimals))
+    } else {
+        Err(error::invalid_on_update(&column.name))
     }
 }
 
@@ -183,10 +183,8 @@ fn sql_type(
             float(name, *precision, *scale, *numeric, rules)?
         }
         DataType::Double { digits, real, numeric } => {
-            let kind = match *real && rules.real_as_float {
-                true => TypeKind::Float,
-                false => TypeKind::Double,
-            };
+            let kind =
+                if *real && rules.real_as_float { TypeKind::Float } else { TypeKind::Double };
             float_digits(name, kind, *digits, *numeric, rules)?
         }
         DataType::Bit(length) => bit(name, *length)?,
@@ -292,9 +290,10 @@ pub(crate) fn collation(name: &str) -> Result<CollationId, SqlError> {
 
 /// Refuses a collation of another character set.
 pub(crate) fn check_pair(charset: Charset, collation: CollationId) -> Result<(), SqlError> {
-    match collation.charset() == charset {
-        true => Ok(()),
-        false => Err(error::collation_of_other_charset(collation.name(), charset.name())),
+    if collation.charset() == charset {
+        Ok(())
+    } else {
+        Err(error::collation_of_other_charset(collation.name(), charset.name()))
     }
 }
 
@@ -420,9 +419,10 @@ fn char(
     length: u32,
     of_length: impl FnOnce(u32) -> Result<SqlType, SqlError>,
 ) -> Result<SqlType, SqlError> {
-    match length > CHAR_LENGTH_MAX {
-        true => Err(error::column_too_long(name, CHAR_LENGTH_MAX)),
-        false => of_length(length),
+    if length > CHAR_LENGTH_MAX {
+        Err(error::column_too_long(name, CHAR_LENGTH_MAX))
+    } else {
+        of_length(length)
     }
 }
 
@@ -521,9 +521,10 @@ fn members_type(
         }
     }
     let lengths = texts.iter().map(|text| text.chars().count() as u32);
-    let length = match is_enum {
-        true => lengths.max().unwrap_or(0),
-        false => lengths.sum::<u32>() + texts.len().saturating_sub(1) as u32,
+    let length = if is_enum {
+        lengths.max().unwrap_or(0)
+    } else {
+        lengths.sum::<u32>() + texts.len().saturating_sub(1) as u32
     };
     let members: Arc<[Box<str>]> = texts.into();
     let kind = if is_enum { TypeKind::Enum(members) } else { TypeKind::Set(members) };

@@ -29,9 +29,10 @@ pub(crate) fn define(
         None => Ok(ColumnDefault::Value(Datum::Null)),
         Some(ast::ColumnDefault::CurrentTimestamp(digits)) => {
             let temporal = matches!(column.sql_type.kind, TypeKind::DateTime | TypeKind::Timestamp);
-            match temporal && u32::from(column.sql_type.decimals) == *digits {
-                true => Ok(ColumnDefault::Now(column.sql_type.decimals)),
-                false => Err(invalid()),
+            if temporal && u32::from(column.sql_type.decimals) == *digits {
+                Ok(ColumnDefault::Now(column.sql_type.decimals))
+            } else {
+                Err(invalid())
             }
         }
         Some(ast::ColumnDefault::Expr(expr)) => {
@@ -40,10 +41,13 @@ pub(crate) fn define(
             expression::check(expression::Place::Default(&column.name), &expr)?;
             Ok(ColumnDefault::Expression(expr))
         }
-        Some(ast::ColumnDefault::Literal(Expr::Literal(Literal::Null))) => match column.nullable {
-            true => Ok(ColumnDefault::Value(Datum::Null)),
-            false => Err(invalid()),
-        },
+        Some(ast::ColumnDefault::Literal(Expr::Literal(Literal::Null))) => {
+            if column.nullable {
+                Ok(ColumnDefault::Value(Datum::Null))
+            } else {
+                Err(invalid())
+            }
+        }
         Some(ast::ColumnDefault::Literal(expr)) if has_no_default(&column.sql_type.kind) => {
             let refused = error::no_default_allowed(&column.name);
             match expr {

@@ -291,9 +291,10 @@ fn check_row_size(columns: &[ColumnDefinition]) -> Result<(), SqlError> {
         sqltype::storage::storage_type(&column.sql_type).size_in_fixed_part()
     };
     let stored: usize = columns.iter().map(stored).sum();
-    match 16 + stored + nullable.div_ceil(8) > model::schema::ROW_SIZE_MAX {
-        true => Err(error::row_too_large(model::schema::ROW_SIZE_MAX)),
-        false => Ok(()),
+    if 16 + stored + nullable.div_ceil(8) > model::schema::ROW_SIZE_MAX {
+        Err(error::row_too_large(model::schema::ROW_SIZE_MAX))
+    } else {
+        Ok(())
     }
 }
 
@@ -347,10 +348,7 @@ fn check_auto_increment(
     let mut automatic = columns.iter().enumerate().filter(|(_, column)| column.auto_increment);
     let Some((at, _)) = automatic.next() else { return Ok(()) };
     let begins_key = keys.iter().any(|key| key.columns[0].declared == at);
-    match begins_key && automatic.next().is_none() {
-        true => Ok(()),
-        false => Err(error::wrong_auto_column()),
-    }
+    if begins_key && automatic.next().is_none() { Ok(()) } else { Err(error::wrong_auto_column()) }
 }
 
 /// Columns in expressions of columns exist, and are computed before they are read.

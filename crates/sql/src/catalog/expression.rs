@@ -75,10 +75,13 @@ fn check_node(place: Place<'_>, expr: &Expr) -> Result<(), SqlError> {
         Expr::DefaultOf(_) if !matches!(place, Place::Default(_)) => {
             Err(disallowed(place, "default"))
         }
-        Expr::Function(call) => match is_disallowed(place, call.name.as_str()) {
-            true => Err(disallowed(place, call.name.as_str())),
-            false => Ok(()),
-        },
+        Expr::Function(call) => {
+            if is_disallowed(place, call.name.as_str()) {
+                Err(disallowed(place, call.name.as_str()))
+            } else {
+                Ok(())
+            }
+        }
         _ => Ok(()),
     }
 }

@@ -380,9 +380,10 @@ impl World {
             keys.sort();
             keys.dedup();
             self.numbers += 1;
-            let end = match keys.len() == count {
-                true => SchemaChange::SetIndexOnline { table, index: index.id, complete: Epoch(0) },
-                false => SchemaChange::DropIndex { table, index: index.id },
+            let end = if keys.len() == count {
+                SchemaChange::SetIndexOnline { table, index: index.id, complete: Epoch(0) }
+            } else {
+                SchemaChange::DropIndex { table, index: index.id }
             };
             self.apply(&Command::Schema { session, number: self.numbers, change: end });
             if keys.len() < count {

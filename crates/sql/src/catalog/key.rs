@@ -315,10 +315,7 @@ fn check_size(columns: &[ColumnDefinition], parts: &[KeyPart]) -> Result<(), Sql
     }
     // What is held of prefixes is looked at when that is known.
     let is_whole = parts.iter().all(|part| part.prefix_length.is_none());
-    match is_whole && kernel_size(columns, parts) > KEY_SIZE_MAX {
-        true => too_long(),
-        false => Ok(()),
-    }
+    if is_whole && kernel_size(columns, parts) > KEY_SIZE_MAX { too_long() } else { Ok(()) }
 }
 
 fn declared_size(columns: &[ColumnDefinition], part: &KeyPart) -> usize {

@@ -55,9 +55,10 @@ pub(crate) fn restored_by(full_name: &str) -> Option<u64> {
 impl TableName {
     /// The kernel's name, of permanent tables. One of the kernel's own has no database.
     pub(crate) fn full(&self) -> String {
-        match self.database.is_empty() {
-            true => self.name.clone(),
-            false => format!("{}.{}", self.database, self.name),
+        if self.database.is_empty() {
+            self.name.clone()
+        } else {
+            format!("{}.{}", self.database, self.name)
         }
     }
 

@@ -132,9 +132,10 @@ async fn carry_out(
     name: &TableName,
     altered: Altered,
 ) -> Result<Outcome, SqlError> {
-    let plan = match altered.must_rebuild || alter.algorithm == Some(AlterAlgorithm::Copy) {
-        true => None,
-        false => change::plan(&altered).filter(|plan| plan.is_known(session)),
+    let plan = if altered.must_rebuild || alter.algorithm == Some(AlterAlgorithm::Copy) {
+        None
+    } else {
+        change::plan(&altered).filter(|plan| plan.is_known(session))
     };
     let Some(plan) = plan else {
         let older = !rebuild::keeps_journals(session);
@@ -158,9 +159,10 @@ fn check_copying_allowed(alter: &AlterTable, online: bool, older: bool) -> Resul
             Err(error::algorithm_unsupported("ALGORITHM=INPLACE", "ALGORITHM=COPY"))
         }
         (_, Some(AlterLock::None)) if !online => {
-            let reason = match older {
-                true => "a node is of an older version, see `nines ctl version`",
-                false => "COPY algorithm requires a lock",
+            let reason = if older {
+                "a node is of an older version, see `nines ctl version`"
+            } else {
+                "COPY algorithm requires a lock"
             };
             Err(error::lock_unsupported("LOCK=NONE", reason, "LOCK=SHARED"))
         }
@@ -201,9 +203,10 @@ impl Alteration<'_> {
                 let name = user_table(session, session.table_name(name)?)?;
                 check_table_name(&name.name)?;
                 let own = (self.old.database.as_str(), self.old.name.as_str());
-                let exists = match self.old.is_temporary() {
-                    true => session.temporary.has(&name),
-                    false => session.kernel.cluster().table_named(&name.full()).is_some(),
+                let exists = if self.old.is_temporary() {
+                    session.temporary.has(&name)
+                } else {
+                    session.kernel.cluster().table_named(&name.full()).is_some()
                 };
                 if exists && own != (name.database.as_str(), name.name.as_str()) {
                     return Err(error::table_exists(&name.name));

@@ -68,9 +68,10 @@ impl Plan {
     /// The command that names the result.
     fn last(&self, table: TableId, version: u32, description: model::Description) -> SchemaChange {
         let (renamed, columns) = (self.renamed.clone(), self.modified.clone());
-        match columns.is_empty() {
-            true => SchemaChange::Describe { table, version, renamed, description },
-            false => SchemaChange::ModifyColumns { table, version, columns, renamed, description },
+        if columns.is_empty() {
+            SchemaChange::Describe { table, version, renamed, description }
+        } else {
+            SchemaChange::ModifyColumns { table, version, columns, renamed, description }
         }
     }
 }
@@ -308,9 +309,10 @@ pub(super) async fn run(
             && plan.renamed.is_empty()
             && plan.modified.is_empty()
             && linked.is_empty();
-        let description = match last {
-            true => final_description.clone(),
-            false => with_columns(name, old, new, &plan.added),
+        let description = if last {
+            final_description.clone()
+        } else {
+            with_columns(name, old, new, &plan.added)
         };
         let description = Some(description);
         change(session, SchemaChange::AddColumns { table: id, columns, large, description })
@@ -349,9 +351,10 @@ pub(super) async fn run(
 /// Refuses when somebody else has altered the table meanwhile: the statement is run again.
 fn check_version(session: &Session, id: TableId, version: u32) -> Result<(), SqlError> {
     let cluster = session.kernel.cluster();
-    match cluster.tables.get(&id).is_some_and(|table| table.version == version) {
-        true => Ok(()),
-        false => Err(Failure::Refused(ErrorCode::SchemaChanged.into()).into()),
+    if cluster.tables.get(&id).is_some_and(|table| table.version == version) {
+        Ok(())
+    } else {
+        Err(Failure::Refused(ErrorCode::SchemaChanged.into()).into())
     }
 }
 
@@ -431,15 +434,17 @@ async fn build(
     for index in indexes {
         let columns = index.columns.iter().map(|column| column.0).collect();
         let name_of_index = index.name.clone();
-        let request = match index.unique {
-            true => SchemaChange::CreateUniqueIndex { table, name: name_of_index, columns },
-            false => SchemaChange::CreateOrderedIndex { table, name: name_of_index, columns },
+        let request = if index.unique {
+            SchemaChange::CreateUniqueIndex { table, name: name_of_index, columns }
+        } else {
+            SchemaChange::CreateOrderedIndex { table, name: name_of_index, columns }
         };
         if let Err(failure) = change(session, request).await {
             undo_build(session, table, &built.names).await;
-            return Err(match refused(&failure, ErrorCode::UniqueViolation) {
-                true => duplicate(session, name, old, index).await,
-                false => failure.into(),
+            return Err(if refused(&failure, ErrorCode::UniqueViolation) {
+                duplicate(session, name, old, index).await
+            } else {
+                failure.into()
             });
         }
         built.names.push(index.name.clone());

@@ -28,9 +28,10 @@ use crate::session::Session;
 pub(super) async fn run(session: &mut Session, create: &CreateTable) -> Result<Outcome, SqlError> {
     let name = user_table(session, session.table_name(&create.name)?)?;
     check_table_name(&name.name)?;
-    let is_there = match create.temporary {
-        true => session.temporary.has(&name),
-        false => session.kernel.cluster().table_named(&name.full()).is_some(),
+    let is_there = if create.temporary {
+        session.temporary.has(&name)
+    } else {
+        session.kernel.cluster().table_named(&name.full()).is_some()
     };
     if is_there {
         return exists(session, &name, create.if_not_exists);
@@ -61,12 +62,11 @@ fn exists(
     if_not_exists: bool,
 ) -> Result<Outcome, SqlError> {
     let exists = error::table_exists(&name.name);
-    match if_not_exists {
-        true => {
-            warn(session, exists);
-            Ok(Outcome::default())
-        }
-        false => Err(exists),
+    if if_not_exists {
+        warn(session, exists);
+        Ok(Outcome::default())
+    } else {
+        Err(exists)
     }
 }
 
@@ -132,8 +132,8 @@ async fn make(
 /// `sql_require_primary_key`.
 pub(super) fn check_primary_key(session: &Session, table: &Complete) -> Result<(), SqlError> {
     let has = table.keys.first().is_some_and(|key| key.kind == KeyKind::Primary);
-    match session.variables.sql_require_primary_key && !has {
-        true => Err(SqlError::new(
+    if session.variables.sql_require_primary_key && !has {
+        Err(SqlError::new(
             3750,
             "HY000",
             "Unable to create or change a table without a primary key, when the system variable \
@@ -141,8 +141,9 @@ pub(super) fn check_primary_key(session: &Session, table: &Complete) -> Result<(
              variable to avoid this message. Note that tables without a primary key can cause \
              performance problems in row-based replication, so please consult your DBA before \
              changing this setting.",
-        )),
-        false => Ok(()),
+        ))
+    } else {
+        Ok(())
     }
 }
 

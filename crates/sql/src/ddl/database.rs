@@ -33,12 +33,11 @@ pub(super) async fn create(
             Err(failure) => return Err(failure.into()),
         }
     }
-    match create.if_not_exists {
-        true => {
-            warn(session, exists);
-            Ok(Outcome::affected(1))
-        }
-        false => Err(exists),
+    if create.if_not_exists {
+        warn(session, exists);
+        Ok(Outcome::affected(1))
+    } else {
+        Err(exists)
     }
 }
 
@@ -91,12 +90,11 @@ pub(super) async fn drop(session: &mut Session, drop: &DropDatabase) -> Result<O
         }
     }
     let unknown = error::drop_unknown_database(name);
-    match drop.if_exists {
-        true => {
-            warn(session, unknown);
-            Ok(Outcome::affected(0))
-        }
-        false => Err(unknown),
+    if drop.if_exists {
+        warn(session, unknown);
+        Ok(Outcome::affected(0))
+    } else {
+        Err(unknown)
     }
 }
 

@@ -133,9 +133,10 @@ pub(super) async fn truncate(
     let name = user_table(session, session.table_name(name)?)?;
     let definition = session.definition_named(&name)?;
     let table = definition.table.id;
-    let linked = match definition.is_temporary() {
-        true => foreign_key::Linked::default(),
-        false => foreign_key::check_truncate(session, &definition)?,
+    let linked = if definition.is_temporary() {
+        foreign_key::Linked::default()
+    } else {
+        foreign_key::check_truncate(session, &definition)?
     };
     match change(session, linked.with(SchemaChange::TruncateTable { table })).await {
         Ok(_) => {

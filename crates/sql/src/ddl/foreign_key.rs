@@ -89,10 +89,7 @@ impl Linked {
 
     /// The change of a table, with those of the others.
     pub(super) fn with(self, change: SchemaChange) -> SchemaChange {
-        match self.is_empty() {
-            true => change,
-            false => self.with_all([change].into_iter()),
-        }
+        if self.is_empty() { change } else { self.with_all([change].into_iter()) }
     }
 
     /// The changes of several tables, with those of the others.

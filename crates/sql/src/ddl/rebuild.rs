@@ -188,9 +188,10 @@ impl Life {
 
     /// Refuses when the cluster has another by now.
     fn check(self, session: &Session) -> Result<(), SqlError> {
-        match Self::of(session).0 == self.0 {
-            true => Ok(()),
-            false => Err(Failure::Refused(ErrorCode::SchemaChanged.into()).into()),
+        if Self::of(session).0 == self.0 {
+            Ok(())
+        } else {
+            Err(Failure::Refused(ErrorCode::SchemaChanged.into()).into())
         }
     }
 }
@@ -200,9 +201,10 @@ fn check_unchanged(session: &Session, altered: &Altered, commands: u32) -> Resul
     let old = &altered.old.table;
     let cluster = session.kernel.cluster();
     let now = cluster.tables.get(&old.id).map(|table| table.version);
-    match now.is_some_and(|now| now == old.version + commands) {
-        true => Ok(()),
-        false => Err(Failure::Refused(ErrorCode::SchemaChanged.into()).into()),
+    if now.is_some_and(|now| now == old.version + commands) {
+        Ok(())
+    } else {
+        Err(Failure::Refused(ErrorCode::SchemaChanged.into()).into())
     }
 }
 

@@ -27,9 +27,10 @@ pub(crate) fn checked_by(run: &Run<'_>, scan: &TableScan) -> Vec<CheckedBy> {
     let pushed: Vec<bool> = scan.conditions.iter().map(&mut is_pushed).collect();
     let all_pushed = pushed.iter().all(|pushed| *pushed);
     let by_key = matches!(scan.path, AccessPath::Primary { .. } | AccessPath::Unique { .. });
-    let none = match by_key {
-        true => Some("rows are found by key"),
-        false => no_program(run, scan, scan.limit.is_some() && all_pushed),
+    let none = if by_key {
+        Some("rows are found by key")
+    } else {
+        no_program(run, scan, scan.limit.is_some() && all_pushed)
     };
     let one = |(condition, pushed): (&Formula, &bool)| {
         if scan.covered {

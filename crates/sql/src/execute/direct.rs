@@ -249,9 +249,10 @@ impl<'p> Direct<'p> {
             of_found.give_up(1, waiting);
             let mut rest: VecDeque<Row> = cursor.rows_of(run, next).await?.into();
             while !rest.is_empty() {
-                let rows = match order.of_result {
-                    true => computed(run, &mut rest, self.expressions, usize::MAX).await?,
-                    false => std::mem::take(&mut rest).into(),
+                let rows = if order.of_result {
+                    computed(run, &mut rest, self.expressions, usize::MAX).await?
+                } else {
+                    std::mem::take(&mut rest).into()
                 };
                 match &mut once {
                     Some(once) => once.add(run, rows).await?,

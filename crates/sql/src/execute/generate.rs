@@ -32,9 +32,10 @@ impl Ids {
     pub(crate) fn of(&self, number: usize, row: &[Datum]) -> RowId {
         let Some(at) = self.column else { return RowId::None };
         let next = self.generated.partition_point(|rows| rows.end <= number);
-        match self.generated.get(next).is_some_and(|rows| rows.contains(&number)) {
-            true => RowId::generated(&row[at]),
-            false => RowId::given(&row[at]),
+        if self.generated.get(next).is_some_and(|rows| rows.contains(&number)) {
+            RowId::generated(&row[at])
+        } else {
+            RowId::given(&row[at])
         }
     }
 }
@@ -58,10 +59,8 @@ pub(crate) async fn generate(
         increment: run.session.variables.auto_increment_increment.max(1),
         offset: run.session.variables.auto_increment_offset.max(1),
     };
-    let mut forced = match rows.iter().any(wants) {
-        true => run.session.variables.insert_id.take(),
-        false => None,
-    };
+    let mut forced =
+        if rows.iter().any(wants) { run.session.variables.insert_id.take() } else { None };
     let (mut done, mut rest) = (0, rows);
     while !rest.is_empty() {
         let is_given = |row: &Row| !wants(row);
@@ -103,9 +102,10 @@ fn number(
     let Some((at, column)) = maker.definition.auto_increment() else { return Ok(begin) };
     let mut next = begin;
     for row in rows {
-        let value = match column.sql_type.unsigned {
-            true => Datum::UInt(next),
-            false => Datum::Int(i64::try_from(next).unwrap_or(i64::MAX)),
+        let value = if column.sql_type.unsigned {
+            Datum::UInt(next)
+        } else {
+            Datum::Int(i64::try_from(next).unwrap_or(i64::MAX))
         };
         let of = SqlType::unsigned_big_int();
         row[at] = maker.store(run, at, value, &of).map_err(|_| SqlError::of::<1467>(&[]))?;

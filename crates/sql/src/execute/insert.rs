@@ -21,7 +21,7 @@ use sqltype::Datum;
 use wire::{Effect, LockMode, Projection, WaitPolicy};
 
 use crate::access::{ReadMode, Reader};
-use crate::catalog::TableDefinition;
+use crate::catalog::{TableDefinition, column_at};
 use crate::execute::cursor::Kept;
 use crate::execute::generate::{generate, take};
 use crate::execute::reference;
@@ -239,11 +239,6 @@ impl<'a> Target<'a> {
     }
 }
 
-pub(crate) fn column_at(definition: &TableDefinition, name: &str) -> Result<usize, SqlError> {
-    let found = definition.column(name).map(|(at, _)| at);
-    found.ok_or_else(|| SqlError::unknown_column(name, "field list"))
-}
-
 fn columns_of(definition: &TableDefinition, insert: &ast::Insert) -> Result<Vec<usize>, SqlError> {
     let Some(named) = &insert.columns else {
         let all = definition.columns.iter().enumerate();
@@ -313,12 +308,11 @@ async fn execute(
     }
     let Done { rows: count, affected, duplicates, ids } = done;
     let shows = count > 1 || matches!(plan.source, Source::Query(_));
-    let info = match shows {
-        true => {
-            let warnings = run.context.warnings.count;
-            format!("Records: {count}  Duplicates: {duplicates}  Warnings: {warnings}")
-        }
-        false => String::new(),
+    let info = if shows {
+        let warnings = run.context.warnings.count;
+        format!("Records: {count}  Duplicates: {duplicates}  Warnings: {warnings}")
+    } else {
+        String::new()
     };
     Ok(Outcome::Done { affected, id: InsertId::of_insert(ids, &run.context), info })
 }
@@ -381,9 +375,10 @@ async fn store_part(
             completed => completed?,
         }
         let (hidden, id) = (hidden + number as u64, ids.of(number, &row));
-        let values = match plan.is_plain() {
-            true => plan.maker.moved_kernel_row(run, &mut row, hidden),
-            false => plan.maker.kernel_row(run, &row, hidden),
+        let values = if plan.is_plain() {
+            plan.maker.moved_kernel_row(run, &mut row, hidden)
+        } else {
+            plan.maker.kernel_row(run, &row, hidden)
         };
         new.push(New { row, values, read, id });
         run.worked_to_write().await?;

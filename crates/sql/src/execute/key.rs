@@ -79,17 +79,15 @@ fn integer_key(datum: &Datum, column: &SqlType) -> KeyValue {
     };
     let bits = column.kind.integer_bits().unwrap_or(64);
     let unsigned = column.unsigned || matches!(column.kind, TypeKind::Bit | TypeKind::Year);
-    let (low, high) = match unsigned {
-        true => (0, (1i128 << bits) - 1),
-        false => (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1),
+    let (low, high) = if unsigned {
+        (0, (1i128 << bits) - 1)
+    } else {
+        (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1)
     };
     if !(low..=high).contains(&whole) {
         return KeyValue::NoMatch;
     }
-    KeyValue::Exact(match unsigned {
-        true => Value::UInt(whole as u64),
-        false => Value::Int(whole as i64),
-    })
+    KeyValue::Exact(if unsigned { Value::UInt(whole as u64) } else { Value::Int(whole as i64) })
 }
 
 fn decimal_key(number: Decimal, column: &SqlType) -> KeyValue {
@@ -114,12 +112,21 @@ fn date_key(datum: &Datum, column: &SqlType) -> KeyValue {
         _ => return KeyValue::Unusable,
     };
     if column.kind == TypeKind::Date {
-        return match at == DateTime::midnight(at.date) {
-            true => KeyValue::Exact(storage::to_value(&Datum::Date(at.date), column)),
-            false => KeyValue::NoMatch,
+        return if at == DateTime::midnight(at.date) {
+            KeyValue::Exact(storage::to_value(&Datum::Date(at.date), column))
+        } else {
+            KeyValue::NoMatch
         };
     }
     KeyValue::Exact(storage::to_value(&Datum::DateTime(at), column))
+}
+
+/// Whether values of a type are whole numbers of 1, 2, 4 or 8 bytes.
+pub(crate) fn is_machine_integer(sql_type: &SqlType) -> bool {
+    matches!(
+        sql_type.kind,
+        TypeKind::TinyInt | TypeKind::SmallInt | TypeKind::Int | TypeKind::BigInt
+    )
 }
 
 #[cfg(test)]

@@ -109,9 +109,10 @@ pub(crate) fn obstacle(
     if translates(context, condition, &mut builder) {
         return None;
     }
-    let waits = match condition.needs.subqueries || condition.needs.correlated_subqueries {
-        true => "it waits for a subquery",
-        false => "it waits for a function",
+    let waits = if condition.needs.subqueries || condition.needs.correlated_subqueries {
+        "it waits for a subquery"
+    } else {
+        "it waits for a function"
     };
     Some(builder.take_obstacle().unwrap_or_else(|| Obstacle::because(waits)))
 }

@@ -36,6 +36,7 @@ use crate::catalog::referrers::Referrer;
 use crate::catalog::{TableDefinition, text};
 use crate::plan::Planner;
 use crate::session::Session;
+use crate::session::planning::PlanningView;
 
 /// The foreign keys of a table, and those that refer to it. There are none with
 /// `foreign_key_checks` off.
@@ -69,12 +70,19 @@ struct Child {
 impl Links {
     /// The links of a table as the session knows it, with the tables that they depend on.
     pub(crate) fn of(session: &Session, definition: &TableDefinition) -> Result<Self, SqlError> {
+        Self::in_planning(session.into(), definition)
+    }
+
+    fn in_planning(
+        session: PlanningView<'_>,
+        definition: &TableDefinition,
+    ) -> Result<Self, SqlError> {
         let mut links = Self::default();
-        if !session.variables.foreign_key_checks {
+        if !session.checks_foreign_keys() {
             return Ok(links);
         }
-        let cluster = session.kernel.cluster();
-        let definitions = &session.shared.definitions;
+        let cluster = session.cluster();
+        let definitions = session.definitions();
         for (at, key) in definition.foreign_keys.iter().enumerate() {
             let parent = match cluster.table_named(&key.parent.full()) {
                 Some(table) => Some(definitions.of(table)?),
@@ -112,7 +120,7 @@ impl Links {
         planner: &mut Planner<'_>,
         definition: &TableDefinition,
     ) -> Result<Rc<Self>, SqlError> {
-        let links = Self::of(planner.session, definition)?;
+        let links = Self::in_planning(planner.session, definition)?;
         let parents = links.parents.iter().filter_map(|parent| parent.found.as_ref());
         let parents = parents.map(|(table, _)| &table.table);
         let children = links.children.iter().map(|child| &child.referrer.child.table);

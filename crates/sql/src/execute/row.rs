@@ -261,13 +261,11 @@ impl RowMaker {
         value: Datum,
         of: &ResultType,
     ) -> Result<Datum, SqlError> {
-        match of.bits {
-            true => {
-                let (value, of) =
-                    literal_bits(value, of.sql_type.clone(), &self.column(at).sql_type);
-                self.store(run, at, value, &of)
-            }
-            false => self.store(run, at, value, &of.sql_type),
+        if of.bits {
+            let (value, of) = literal_bits(value, of.sql_type.clone(), &self.column(at).sql_type);
+            self.store(run, at, value, &of)
+        } else {
+            self.store(run, at, value, &of.sql_type)
         }
     }
 

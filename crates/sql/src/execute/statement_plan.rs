@@ -68,7 +68,7 @@ impl StatementPlan {
         parameters: Vec<ParameterKind>,
     ) -> Self {
         let session = planner.session;
-        let rows = |(table, _): &(TableId, u32)| session.shared.statistics.rows(*table);
+        let rows = |(table, _): &(TableId, u32)| session.rows(*table);
         let sizes = match planner.tables.len() {
             0 | 1 => Vec::new(),
             _ => planner.tables.iter().map(rows).collect(),
@@ -77,8 +77,8 @@ impl StatementPlan {
             kind,
             sizes,
             tables: planner.tables,
-            database: session.database.clone(),
-            variables: session.variables.version,
+            database: session.database().cloned(),
+            variables: session.variables_version(),
             parameters,
             autocommits: planner.autocommits,
         }

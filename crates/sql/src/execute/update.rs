@@ -235,9 +235,9 @@ fn find_with(
     leave_unread(&mut tables, &conditions, &keys, &bound);
     planner.add_searches(&conditions)?;
     let width = scope.width() as usize;
-    let pauses = &planner.session.pauses;
+    let pauses = planner.session.pauses();
     let mut root = JoinPlanner { tables: &tables, width, pauses }.plan(tree, conditions)?;
-    if planner.session.variables.sql_safe_updates && limit.is_none() && changes_by_scan(&root) {
+    if planner.session.wants_safe_updates() && limit.is_none() && changes_by_scan(&root) {
         return Err(SqlError::of::<1175>(&[&""]));
     }
     if !keys.is_empty() {
@@ -296,9 +296,10 @@ fn check_changes(table: &FromTable, updates: bool) -> Result<(), SqlError> {
         let verb = if updates { "UPDATE" } else { "DELETE" };
         return Err(SqlError::of::<1288>(&[&table.alias, &verb]));
     }
-    match updates && table.view == Some(true) && table.check.is_none() {
-        true => Err(SqlError::not_supported("UPDATE through such a view WITH CHECK OPTION")),
-        false => Ok(()),
+    if updates && table.view == Some(true) && table.check.is_none() {
+        Err(SqlError::not_supported("UPDATE through such a view WITH CHECK OPTION"))
+    } else {
+        Ok(())
     }
 }
 
@@ -313,9 +314,10 @@ pub(crate) fn check_generated(
     value: &Expr,
 ) -> Result<(), SqlError> {
     let column = &definition.columns[column];
-    match column.generated.is_some() && !matches!(value, Expr::DefaultValue) {
-        true => Err(SqlError::of::<3105>(&[&column.name, &definition.name])),
-        false => Ok(()),
+    if column.generated.is_some() && !matches!(value, Expr::DefaultValue) {
+        Err(SqlError::of::<3105>(&[&column.name, &definition.name]))
+    } else {
+        Ok(())
     }
 }
 
@@ -402,9 +404,10 @@ async fn change(
     }
     let (mut matched, mut changed) = (0, 0);
     let streams = found.streams() && !makers.iter().any(refers_to_itself);
-    let mut rows = match streams {
-        true => Rows::Stream(Box::new(cursor::open(&found.root))),
-        false => Rows::Found(Some(cursor::drain(run, &found.root).await?)),
+    let mut rows = if streams {
+        Rows::Stream(Box::new(cursor::open(&found.root)))
+    } else {
+        Rows::Found(Some(cursor::drain(run, &found.root).await?))
     };
     while let Some((rows, mut held)) = rows.next(run).await? {
         for changer in &mut changers {
@@ -783,9 +786,10 @@ async fn remove(run: &mut Run<'_>, found: &Found, ignore: bool) -> Result<u64, S
     let cascades = tables.iter().any(|(_, _, links)| links.has_children());
     let repeats = found.tables.len() > 1 || cascades;
     let mut removal = Removal { ignore, repeats, removed: 0, cascade: Cascade::default() };
-    let mut found_rows = match found.streams() && !refer {
-        true => Rows::Stream(Box::new(cursor::open(&found.root))),
-        false => Rows::Found(Some(cursor::drain(run, &found.root).await?)),
+    let mut found_rows = if found.streams() && !refer {
+        Rows::Stream(Box::new(cursor::open(&found.root)))
+    } else {
+        Rows::Found(Some(cursor::drain(run, &found.root).await?))
     };
     while let Some((rows, mut held)) = found_rows.next(run).await? {
         // Beside them stand what the kernel knows of them: keys, or whole rows.

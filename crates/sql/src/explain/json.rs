@@ -1,7 +1,7 @@
 //! The form of JSON: MySQL's query blocks, with what it has no words for under `nines`.
 
-use crate::execute::rehearse::Manner;
-use crate::explain::facts::Facts;
+use crate::execute::dry_run::Site;
+use crate::explain::table_reads::TableRead;
 use crate::explain::tree::times;
 use crate::explain::{Block, Explanation, Step};
 use crate::plan::operator::Operator;
@@ -161,9 +161,9 @@ fn of_step(step: &Step<'_>) -> Fields {
         }
         Operator::Derived(_) => vec![("table", Json::Object(table(step, None, None)))],
         Operator::Edges { .. } => {
-            let of = |facts: &Facts<'_>| {
-                let mut fields = table(step, Some(facts), None);
-                fields.push(("edge", Json::text(facts.edge())));
+            let of = |read: &TableRead<'_>| {
+                let mut fields = table(step, Some(read), None);
+                fields.push(("edge", Json::text(read.edge())));
                 Json::Object(vec![("table", Json::Object(fields))])
             };
             vec![("nested_loop", Json::List(step.tables.iter().map(of).collect()))]
@@ -180,7 +180,7 @@ fn of_step(step: &Step<'_>) -> Fields {
             under("filter", vec![("attached_condition", Json::Text(step.words.join(" and ")))])
         }
         Operator::Aggregate(_) => {
-            let pushed = step.manner == Manner::DataNodes;
+            let pushed = step.site == Site::DataNodes;
             let temporary = !step.words.is_empty() && !pushed;
             let mut fields = vec![("using_temporary_table", Json::yes(temporary))];
             if !step.words.is_empty() {
@@ -250,52 +250,52 @@ fn nested(step: &Step<'_>, join: Option<&Step<'_>>, list: &mut Vec<Json>) {
 }
 
 /// The object of a table.
-fn table(step: &Step<'_>, facts: Option<&Facts<'_>>, join: Option<&Step<'_>>) -> Fields {
-    let name = match (step.operator, facts) {
-        (_, Some(facts)) => facts.scan.alias.clone(),
+fn table(step: &Step<'_>, read: Option<&TableRead<'_>>, join: Option<&Step<'_>>) -> Fields {
+    let name = match (step.operator, read) {
+        (_, Some(read)) => read.scan.alias.clone(),
         (Operator::Derived(scan) | Operator::Lateral { scan, .. }, _) => scan.alias.clone(),
         (Operator::Virtual(scan), _) => scan.alias.clone(),
         (Operator::JsonTable(_), _) => "json_table".to_owned(),
         _ => "<recursive>".to_owned(),
     };
     let mut fields = vec![("table_name", Json::Text(name))];
-    if let Some(facts) = facts {
-        fields.push(("partitions", Json::texts(&facts.partitions)));
+    if let Some(read) = read {
+        fields.push(("partitions", Json::texts(&read.partitions)));
     }
-    fields.push(("access_type", Json::text(facts.map_or("ALL", |facts| facts.access))));
-    if let Some(facts) = facts {
-        if !facts.possible_keys.is_empty() {
-            fields.push(("possible_keys", Json::texts(&facts.possible_keys)));
+    fields.push(("access_type", Json::text(read.map_or("ALL", |read| read.access))));
+    if let Some(read) = read {
+        if !read.possible_keys.is_empty() {
+            fields.push(("possible_keys", Json::texts(&read.possible_keys)));
         }
-        if let Some(key) = &facts.key {
+        if let Some(key) = &read.key {
             fields.push(("key", Json::text(key)));
-            fields.push(("used_key_parts", Json::texts(&facts.parts)));
+            fields.push(("used_key_parts", Json::texts(&read.parts)));
         }
-        if let Some(length) = facts.key_length {
+        if let Some(length) = read.key_length {
             fields.push(("key_length", Json::Text(length.to_string())));
         }
-        if !facts.compared.is_empty() {
-            fields.push(("ref", Json::texts(&facts.compared)));
+        if !read.compared.is_empty() {
+            fields.push(("ref", Json::texts(&read.compared)));
         }
     }
     let estimate = step.estimate;
     fields.push(("rows_examined_per_scan", Json::number(estimate.examined.round().max(1.0))));
     fields.push(("rows_produced_per_join", Json::number(estimate.rows.round().max(1.0))));
     fields.push(("filtered", Json::Text(format!("{:.2}", estimate.share * 100.0))));
-    let by_hash = |join: &&Step<'_>| join.manner != Manner::Joined || join.is_joined_by_hash();
+    let by_hash = |join: &&Step<'_>| join.site != Site::Joined || join.is_joined_by_hash();
     if let Some(join) = join.filter(by_hash) {
         let hash = matches!(join.operator, Operator::HashJoin { .. });
         fields.push(("using_join_buffer", Json::text(if hash { "hash join" } else { "all rows" })));
     }
     let prefix = Json::Text(cost(join.map_or(estimate.cost, |join| join.estimate.cost)));
     fields.push(("cost_info", Json::Object(vec![("prefix_cost", prefix)])));
-    if let Some(facts) = facts {
-        let columns = &facts.scan.definition.columns;
+    if let Some(read) = read {
+        let columns = &read.scan.definition.columns;
         let used: Vec<String> =
-            facts.scan.wanted.iter().map(|at| columns[*at].name.clone()).collect();
+            read.scan.wanted.iter().map(|at| columns[*at].name.clone()).collect();
         fields.push(("used_columns", Json::texts(&used)));
-        let kept = facts.kept.iter().map(|(text, _)| text);
-        let all: Vec<&str> = facts.pushed.iter().chain(kept).map(String::as_str).collect();
+        let kept = read.kept.iter().map(|(text, _)| text);
+        let all: Vec<&str> = read.pushed.iter().chain(kept).map(String::as_str).collect();
         if !all.is_empty() {
             fields.push(("attached_condition", Json::Text(all.join(" and "))));
         }
@@ -314,18 +314,18 @@ fn nines(step: &Step<'_>) -> Json {
     let mut fields: Fields = Vec::new();
     let reads = matches!(step.operator, Operator::Scan(_) | Operator::Edges { .. });
     let place = match step.operator {
-        _ if reads || matches!(step.manner, Manner::DataNodes | Manner::Joined) => "data nodes",
+        _ if reads || matches!(step.site, Site::DataNodes | Site::Joined) => "data nodes",
         Operator::Lookup { .. } => "data nodes, joined in the SQL node",
         _ => "SQL node",
     };
     fields.push(("runs_on", Json::text(place)));
-    let manner = match step.manner {
-        Manner::Rows => "rows",
-        Manner::Columns => "columns",
-        Manner::DataNodes => "grouped in data nodes",
-        Manner::Joined => "joined in data nodes",
+    let site = match step.site {
+        Site::Rows => "rows",
+        Site::Columns => "columns",
+        Site::DataNodes => "grouped in data nodes",
+        Site::Joined => "joined in data nodes",
     };
-    fields.push(("manner", Json::text(manner)));
+    fields.push(("manner", Json::text(site)));
     if step.sent {
         fields.push(("rows_sent_to", Json::text("data nodes")));
     }
@@ -333,23 +333,23 @@ fn nines(step: &Step<'_>) -> Json {
     if is_join && !step.words.is_empty() {
         fields.push(("condition", Json::Text(step.words.join(" and "))));
     }
-    if let [facts] = step.tables.as_slice() {
-        if !facts.implied.is_empty() {
-            fields.push(("range", Json::texts(&facts.implied)));
+    if let [read] = step.tables.as_slice() {
+        if !read.implied.is_empty() {
+            fields.push(("range", Json::texts(&read.implied)));
         }
-        if !facts.pushed.is_empty() {
-            fields.push(("pushed_conditions", Json::texts(&facts.pushed)));
+        if !read.pushed.is_empty() {
+            fields.push(("pushed_conditions", Json::texts(&read.pushed)));
         }
-        let kept = facts.kept.iter().map(|(text, why)| {
+        let kept = read.kept.iter().map(|(text, why)| {
             Json::Object(vec![("condition", Json::text(text)), ("why_not", Json::text(why))])
         });
-        if !facts.kept.is_empty() {
+        if !read.kept.is_empty() {
             fields.push(("not_pushed", Json::List(kept.collect())));
         }
-        if !facts.told.is_empty() {
-            fields.push(("keys_told", Json::texts(&facts.told)));
+        if !read.told.is_empty() {
+            fields.push(("keys_told", Json::texts(&read.told)));
         }
-        if facts.is_limited() {
+        if read.is_limited() {
             fields.push(("pushed_limit", Json::yes(true)));
         }
     }
@@ -378,10 +378,10 @@ fn actual(step: &Step<'_>) -> Fields {
         ];
         fields.push(("data_nodes", Json::Object(traffic)));
     }
-    if let [facts] = step.tables.as_slice()
-        && facts.key_sets > 0
+    if let [read] = step.tables.as_slice()
+        && read.key_sets > 0
     {
-        fields.push(("key_sets_told", Json::number(facts.key_sets)));
+        fields.push(("key_sets_told", Json::number(read.key_sets)));
     }
     if done.spilled > 0 {
         fields.push(("temporary_file_bytes", Json::number(done.spilled)));

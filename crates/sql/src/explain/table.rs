@@ -2,8 +2,8 @@
 
 use sqltype::{Datum, SqlType};
 
-use crate::execute::rehearse::Manner;
-use crate::explain::facts::Facts;
+use crate::execute::dry_run::Site;
+use crate::explain::table_reads::TableRead;
 use crate::explain::{Block, Explanation, Step};
 use crate::plan::operator::Operator;
 use crate::result::ResultColumn;
@@ -144,24 +144,24 @@ fn step_lines<'s, 'p>(
             lines.push(Line { id, select_type, extra: all, ..Line::default() });
         }
         Operator::Scan(_) => {
-            let facts = &step.tables[0];
-            let mut all = notes(step, facts);
+            let read = &step.tables[0];
+            let mut all = notes(step, read);
             all.append(extra);
-            lines.push(table_line(step, facts, owner, all));
+            lines.push(table_line(step, read, owner, all));
         }
         Operator::Edges { .. } => {
-            for facts in &step.tables {
-                let mut all = vec![facts.edge().to_owned()];
+            for read in &step.tables {
+                let mut all = vec![read.edge().to_owned()];
                 all.append(extra);
-                lines.push(table_line(step, facts, owner, all));
+                lines.push(table_line(step, read, owner, all));
             }
         }
         Operator::Lookup { .. } => {
             step_lines(&step.inputs[0], owner, extra, lines, blocks);
-            let facts = &step.tables[0];
-            let mut all = notes(step, facts);
+            let read = &step.tables[0];
+            let mut all = notes(step, read);
             all.push("Batched lookups".to_owned());
-            lines.push(table_line(step, facts, owner, all));
+            lines.push(table_line(step, read, owner, all));
         }
         Operator::Virtual(_) | Operator::JsonTable(_) | Operator::WorkTable { .. } => {
             let (table, note) = match step.operator {
@@ -208,9 +208,9 @@ fn note_of_join(step: &Step<'_>) -> &'static str {
     }
 }
 
-fn table_line(step: &Step<'_>, facts: &Facts<'_>, owner: Owner, extra: Vec<String>) -> Line {
+fn table_line(step: &Step<'_>, read: &TableRead<'_>, owner: Owner, extra: Vec<String>) -> Line {
     let list = |list: &[String]| (!list.is_empty()).then(|| list.join(","));
-    let partitions = &facts.partitions;
+    let partitions = &read.partitions;
     let partitions = match partitions.len() {
         0..=8 => partitions.join(","),
         count => format!("{} to {}", partitions[0], partitions[count - 1]),
@@ -218,13 +218,13 @@ fn table_line(step: &Step<'_>, facts: &Facts<'_>, owner: Owner, extra: Vec<Strin
     Line {
         id: Some(owner.0),
         select_type: owner.1,
-        table: Some(facts.scan.alias.clone()),
+        table: Some(read.scan.alias.clone()),
         partitions: Some(partitions),
-        kind: Some(facts.access),
-        possible_keys: list(&facts.possible_keys),
-        key: facts.key.clone(),
-        key_length: facts.key_length.map(|length| length.to_string()),
-        compared: list(&facts.compared),
+        kind: Some(read.access),
+        possible_keys: list(&read.possible_keys),
+        key: read.key.clone(),
+        key_length: read.key_length.map(|length| length.to_string()),
+        compared: list(&read.compared),
         rows: Some(step.estimate.examined.round().max(1.0) as u64),
         filtered: Some((step.estimate.share * 10_000.0).round() / 100.0),
         extra,
@@ -232,16 +232,16 @@ fn table_line(step: &Step<'_>, facts: &Facts<'_>, owner: Owner, extra: Vec<Strin
 }
 
 /// What Extra says of the reading of a table.
-fn notes(step: &Step<'_>, facts: &Facts<'_>) -> Vec<String> {
+fn notes(step: &Step<'_>, read: &TableRead<'_>) -> Vec<String> {
     let mut notes = Vec::new();
-    if !facts.pushed.is_empty() {
-        notes.push(match facts.pushed.as_slice() {
+    if !read.pushed.is_empty() {
+        notes.push(match read.pushed.as_slice() {
             [one] if one.starts_with('(') => format!("Using pushed condition {one}"),
             all => format!("Using pushed condition ({})", all.join(" and ")),
         });
     }
-    if !facts.kept.is_empty() {
-        let by_key = facts.joined || matches!(facts.access, "const" | "eq_ref");
+    if !read.kept.is_empty() {
+        let by_key = read.joined || matches!(read.access, "const" | "eq_ref");
         let why = |(text, why): &(String, String)| match why.starts_with(text.as_str()) {
             true => why.clone(),
             false => format!("{text}: {why}"),
@@ -249,20 +249,20 @@ fn notes(step: &Step<'_>, facts: &Facts<'_>) -> Vec<String> {
         notes.push(match by_key {
             true => "Using where".to_owned(),
             false => {
-                let whys: Vec<String> = facts.kept.iter().map(why).collect();
+                let whys: Vec<String> = read.kept.iter().map(why).collect();
                 format!("Using where (not pushed: {})", whys.join(", "))
             }
         });
     }
-    if facts.is_limited() {
+    if read.is_limited() {
         notes.push("Pushed limit".to_owned());
     }
-    if !facts.told.is_empty() {
-        notes.push(format!("Keys of a join told ({})", facts.told.join(",")));
+    if !read.told.is_empty() {
+        notes.push(format!("Keys of a join told ({})", read.told.join(",")));
     }
-    match (step.manner, step.operator, &step.obstacle) {
-        (Manner::Columns, ..) => notes.push("On columns".to_owned()),
-        (Manner::Joined, ..) => notes.push("Pushed join".to_owned()),
+    match (step.site, step.operator, &step.obstacle) {
+        (Site::Columns, ..) => notes.push("On columns".to_owned()),
+        (Site::Joined, ..) => notes.push("Pushed join".to_owned()),
         (_, Operator::Lookup { .. }, Some(why)) => notes.push(format!("Join not pushed: {why}")),
         _ => {}
     }
@@ -275,7 +275,7 @@ fn notes(step: &Step<'_>, facts: &Facts<'_>) -> Vec<String> {
 /// What Extra says of an operator over one input.
 fn note_of(step: &Step<'_>) -> Option<String> {
     let word = match step.operator {
-        Operator::Aggregate(_) if step.manner == Manner::DataNodes => "Pushed aggregate",
+        Operator::Aggregate(_) if step.site == Site::DataNodes => "Pushed aggregate",
         Operator::Aggregate(_) => {
             return Some(match &step.obstacle {
                 Some(why) => format!("Using temporary (aggregate not pushed: {why})"),
@@ -284,7 +284,7 @@ fn note_of(step: &Step<'_>) -> Option<String> {
         }
         Operator::Window(_) => "Using temporary; Using filesort",
         Operator::Filter { .. } => "Using where",
-        Operator::Sort { .. } if step.manner == Manner::DataNodes => {
+        Operator::Sort { .. } if step.site == Site::DataNodes => {
             "Using filesort (data nodes send the first rows)"
         }
         Operator::Sort { .. } => "Using filesort",

@@ -1,9 +1,9 @@
 //! The form of a tree: a line for each operator, those that give it rows below it.
 
+use crate::execute::dry_run::Site;
 use crate::execute::observe::Done;
-use crate::execute::rehearse::Manner;
 use crate::execute::scan::listed::Listed;
-use crate::explain::facts::Facts;
+use crate::explain::table_reads::TableRead;
 use crate::explain::{Block, Explanation, Step, number};
 use crate::plan::operator::{AccessPath, Operator, SetKind};
 
@@ -74,12 +74,12 @@ fn step(of: &Step<'_>, depth: usize, text: &mut String) {
     }
     let mut depth = depth;
     // Conditions of a table that are left to the SQL node, as an operator above its reading.
-    if let [facts] = of.tables.as_slice()
-        && !facts.kept.is_empty()
+    if let [read] = of.tables.as_slice()
+        && !read.kept.is_empty()
     {
-        let conditions: Vec<&str> = facts.kept.iter().map(|(text, _)| text.as_str()).collect();
+        let conditions: Vec<&str> = read.kept.iter().map(|(text, _)| text.as_str()).collect();
         let mut whys: Vec<String> = Vec::new();
-        for (condition, why) in &facts.kept {
+        for (condition, why) in &read.kept {
             let why = why.strip_prefix(condition.as_str()).unwrap_or(why).trim_start_matches(": ");
             if !whys.iter().any(|known| known == why) {
                 whys.push(why.to_owned());
@@ -93,9 +93,9 @@ fn step(of: &Step<'_>, depth: usize, text: &mut String) {
     let what = format!("{}{}{sent}{}{}", title(of), place(of), estimate(of), actual(of));
     line(text, depth, &what);
     if matches!(of.operator, Operator::Edges { .. }) {
-        for facts in &of.tables {
-            let reading = reading(facts);
-            line(text, depth + 1, &format!("{}: {reading} [data nodes]", facts.edge()));
+        for read in &of.tables {
+            let reading = reading(read);
+            line(text, depth + 1, &format!("{}: {reading} [data nodes]", read.edge()));
         }
     }
     of.inputs.iter().for_each(|input| step(input, depth + 1, text));
@@ -121,9 +121,10 @@ fn title(of: &Step<'_>) -> String {
             format!("Nested loop {} join: {} for each row", side(join.outer), scan.alias)
         }
         Operator::Derived(scan) => {
-            let filter = match of.words.is_empty() {
-                true => String::new(),
-                false => format!(", filter: {}", words(" and ")),
+            let filter = if of.words.is_empty() {
+                String::new()
+            } else {
+                format!(", filter: {}", words(" and "))
             };
             format!("Table {} materialized{filter}", scan.alias)
         }
@@ -131,16 +132,19 @@ fn title(of: &Step<'_>) -> String {
             let reading = reading(&of.tables[0]);
             format!("Nested loop {} join: {reading}, in batches", side(join.outer))
         }
-        Operator::HashJoin { join, .. } => match of.is_joined_by_keys() {
-            true => format!("Nested loop {} join", side(join.outer)),
-            false => with(&format!("Hash {} join", side(join.outer)), " and "),
-        },
+        Operator::HashJoin { join, .. } => {
+            if of.is_joined_by_keys() {
+                format!("Nested loop {} join", side(join.outer))
+            } else {
+                with(&format!("Hash {} join", side(join.outer)), " and ")
+            }
+        }
         Operator::LoopJoin { join, .. } => {
             with(&format!("Block {} join", side(join.outer)), " and ")
         }
         Operator::Filter { .. } => with("Filter", " and "),
-        Operator::Aggregate(_) => match of.manner {
-            Manner::DataNodes => with("Merge of pushed aggregates", ", "),
+        Operator::Aggregate(_) => match of.site {
+            Site::DataNodes => with("Merge of pushed aggregates", ", "),
             _ if of.words.is_empty() => "Aggregate".to_owned(),
             _ => with("Group aggregate", ", "),
         },
@@ -151,7 +155,7 @@ fn title(of: &Step<'_>) -> String {
         Operator::Project { .. } => "Project".to_owned(),
         Operator::Sort { limit, .. } => {
             let limited = if limit.is_some() { ", limit input" } else { "" };
-            let word = if of.manner != Manner::Rows { "Sort of first rows" } else { "Sort" };
+            let word = if of.site != Site::Rows { "Sort of first rows" } else { "Sort" };
             format!("{}{limited}", with(word, ", "))
         }
         Operator::Distinct { .. } => "Remove duplicates".to_owned(),
@@ -178,88 +182,86 @@ fn place(of: &Step<'_>) -> String {
         Some(why) => format!("; not pushed: {why}"),
         None => String::new(),
     };
-    match (of.operator, of.manner) {
-        (Operator::Scan(_), manner) => {
+    match (of.operator, of.site) {
+        (Operator::Scan(_), site) => {
             let partitions = partitions(&of.tables[0]);
-            let manner = match manner {
-                Manner::Rows => "rows",
-                Manner::Columns => "columns",
-                Manner::DataNodes => "grouped there",
-                Manner::Joined => "joined there",
+            let site = match site {
+                Site::Rows => "rows",
+                Site::Columns => "columns",
+                Site::DataNodes => "grouped there",
+                Site::Joined => "joined there",
             };
-            format!(" [data nodes: {partitions}; {manner}]")
+            format!(" [data nodes: {partitions}; {site}]")
         }
-        (Operator::Lookup { .. }, manner) => {
+        (Operator::Lookup { .. }, site) => {
             let partitions = partitions(&of.tables[0]);
-            match manner {
-                Manner::Joined => format!(" [data nodes: {partitions}; joined there]"),
+            match site {
+                Site::Joined => format!(" [data nodes: {partitions}; joined there]"),
                 _ => format!(" [data nodes: {partitions}; SQL node joins rows{why}]"),
             }
         }
-        (Operator::HashJoin { .. }, Manner::Joined) if of.is_joined_by_hash() => {
+        (Operator::HashJoin { .. }, Site::Joined) if of.is_joined_by_hash() => {
             " [data nodes; joined there]".to_owned()
         }
-        (Operator::Filter { .. } | Operator::HashJoin { .. }, Manner::Joined) => {
+        (Operator::Filter { .. } | Operator::HashJoin { .. }, Site::Joined) => {
             " [data nodes]".to_owned()
         }
-        (Operator::Sort { .. }, Manner::Columns) => " [SQL node: columns]".to_owned(),
-        (Operator::Aggregate(_), Manner::DataNodes) => " [data nodes, SQL node]".to_owned(),
-        (
-            Operator::Aggregate(_) | Operator::HashJoin { .. } | Operator::LoopJoin { .. },
-            manner,
-        )
-        | (Operator::Filter { .. }, manner) => match manner {
-            Manner::Columns => format!(" [SQL node: columns{why}]"),
+        (Operator::Sort { .. }, Site::Columns) => " [SQL node: columns]".to_owned(),
+        (Operator::Aggregate(_), Site::DataNodes) => " [data nodes, SQL node]".to_owned(),
+        (Operator::Aggregate(_) | Operator::HashJoin { .. } | Operator::LoopJoin { .. }, site)
+        | (Operator::Filter { .. }, site) => match site {
+            Site::Columns => format!(" [SQL node: columns{why}]"),
             _ => format!(" [SQL node: rows{why}]"),
         },
         _ => " [SQL node]".to_owned(),
     }
 }
 
-fn partitions(facts: &Facts<'_>) -> String {
-    match facts.partitions.as_slice() {
+fn partitions(read: &TableRead<'_>) -> String {
+    match read.partitions.as_slice() {
         [] => "no partition".to_owned(),
         [one] => one.clone(),
         [first, .., last] => {
-            let all = usize::from(facts.scan.definition.table.partition_count);
-            match facts.partitions.len() == all {
-                true => format!("all of {first}-{last}"),
-                false => facts.partitions.join(","),
+            let all = usize::from(read.scan.definition.table.partition_count);
+            if read.partitions.len() == all {
+                format!("all of {first}-{last}")
+            } else {
+                read.partitions.join(",")
             }
         }
     }
 }
 
 /// How a table is read.
-fn reading(facts: &Facts<'_>) -> String {
-    let (name, key) = (&facts.scan.alias, facts.key.as_deref().unwrap_or_default());
-    let mut what = match facts.access {
+fn reading(read: &TableRead<'_>) -> String {
+    let (name, key) = (&read.scan.alias, read.key.as_deref().unwrap_or_default());
+    let mut what = match read.access {
         "const" | "eq_ref" => format!("Single-row lookup on {name} using {key}"),
         "ref" => format!("Index lookup on {name} using {key}"),
         "index" => format!("Index scan on {name} using {key}"),
         "range" => format!("Index range scan on {name} using {key}"),
         _ => format!("Table scan on {name}"),
     };
-    if !facts.compared.is_empty() {
-        let pairs = facts.parts.iter().zip(&facts.compared);
+    if !read.compared.is_empty() {
+        let pairs = read.parts.iter().zip(&read.compared);
         let pairs: Vec<String> = pairs.map(|(part, value)| format!("{part}={value}")).collect();
         what.push_str(&format!(" ({})", pairs.join(", ")));
     }
-    let ranged = matches!(facts.scan.path, AccessPath::Ranges { .. });
-    if !facts.implied.is_empty() && ranged {
-        what.push_str(&format!(", range is {}", facts.implied.join(" and ")));
+    let ranged = matches!(read.scan.path, AccessPath::Ranges { .. });
+    if !read.implied.is_empty() && ranged {
+        what.push_str(&format!(", range is {}", read.implied.join(" and ")));
     }
-    if !facts.pushed.is_empty() {
-        what.push_str(&format!(", pushed condition: {}", facts.pushed.join(" and ")));
+    if !read.pushed.is_empty() {
+        what.push_str(&format!(", pushed condition: {}", read.pushed.join(" and ")));
     }
-    if !facts.told.is_empty() {
-        what.push_str(&format!(", keys of a join told: {}", facts.told.join(", ")));
+    if !read.told.is_empty() {
+        what.push_str(&format!(", keys of a join told: {}", read.told.join(", ")));
     }
-    if let Some(listed) = Listed::of(facts.scan) {
-        let index = listed.index_name(facts.scan);
+    if let Some(listed) = Listed::of(read.scan) {
+        let index = listed.index_name(read.scan);
         what.push_str(&format!(", by {index} for the values of a subquery while these are few"));
     }
-    if facts.is_limited() {
+    if read.is_limited() {
         what.push_str(", pushed limit");
     }
     what
@@ -274,9 +276,9 @@ fn actual(of: &Step<'_>) -> String {
     let Some(done) = of.done else { return String::new() };
     let Some(done) = done else {
         // What data nodes do for the operator above is told there.
-        let below = match of.manner {
-            Manner::DataNodes => matches!(of.operator, Operator::Scan(_)),
-            manner => manner == Manner::Joined,
+        let below = match of.site {
+            Site::DataNodes => matches!(of.operator, Operator::Scan(_)),
+            site => site == Site::Joined,
         };
         return if below { " (see above)" } else { " (never executed)" }.to_owned();
     };
@@ -295,10 +297,10 @@ fn actual(of: &Step<'_>) -> String {
             traffic.rows, traffic.bytes, traffic.messages
         ));
     }
-    if let [facts] = of.tables.as_slice()
-        && facts.key_sets > 0
+    if let [read] = of.tables.as_slice()
+        && read.key_sets > 0
     {
-        text.push_str(&format!(" (told {} sets of keys)", facts.key_sets));
+        text.push_str(&format!(" (told {} sets of keys)", read.key_sets));
     }
     if done.spilled > 0 {
         text.push_str(&format!(" (temporary files: {} bytes)", done.spilled));

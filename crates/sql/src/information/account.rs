@@ -472,9 +472,10 @@ fn column_privileges(session: &Session, _: &Hints) -> Result<Rows, SqlError> {
 }
 
 fn user_attributes(session: &Session, _: &Hints) -> Result<Rows, SqlError> {
-    let accounts = match session.rights()?.global.has(Privileges::CREATE_USER) {
-        true => all(session)?,
-        false => shown(session)?,
+    let accounts = if session.rights()?.global.has(Privileges::CREATE_USER) {
+        all(session)?
+    } else {
+        shown(session)?
     };
     let row = |(name, record): &(AccountName, Rc<Record>)| {
         vec![text(&name.user), text(&name.host), optional(record.attribute.as_ref())]
@@ -492,9 +493,10 @@ fn roles(session: &Session) -> Result<Vec<(AccountName, AccountName, bool)>, Sql
     let mut waiting = vec![account.clone()];
     while let Some(grantee) = waiting.pop() {
         let Some(record) = book.find(&grantee)? else { continue };
-        let all = match grantee == account {
-            true => given(&book, &record, &rules),
-            false => record.roles.iter().map(|grant| grant.role.clone()).collect(),
+        let all = if grantee == account {
+            given(&book, &record, &rules)
+        } else {
+            record.roles.iter().map(|grant| grant.role.clone()).collect()
         };
         for role in all {
             let admin = record.role(&role).is_some_and(|grant| grant.admin);
@@ -641,9 +643,10 @@ fn attributes(record: &Record) -> Datum {
         members.insert("metadata".to_owned(), metadata);
     }
     if record.attempts > 0 || record.lock_days.is_some() || record.lock_unbounded {
-        let days = match record.lock_unbounded {
-            true => json!(-1),
-            false => json!(record.lock_days.unwrap_or_default()),
+        let days = if record.lock_unbounded {
+            json!(-1)
+        } else {
+            json!(record.lock_days.unwrap_or_default())
         };
         let locking = json!({
             "failed_login_attempts": record.attempts,

@@ -323,9 +323,10 @@ fn tables(
 ) -> Result<Rows, SqlError> {
     let mut rows = Vec::new();
     each_table(session, hints, |_, definition| {
-        let (kind, facts) = match is_view(&definition.table) {
-            true => ("VIEW", view_facts()),
-            false => ("BASE TABLE", table_facts(definition, sizes, sequences)),
+        let (kind, facts) = if is_view(&definition.table) {
+            ("VIEW", view_facts())
+        } else {
+            ("BASE TABLE", table_facts(definition, sizes, sequences))
         };
         let mut row =
             vec![text(CATALOG), text(&definition.database), text(&definition.name), text(kind)];
@@ -585,9 +586,10 @@ pub(crate) fn column_key(definition: &TableDefinition, at: usize) -> &'static st
     if beginning.peek().is_none() {
         return "";
     }
-    match beginning.any(|key| key.kind == KeyKind::Unique && key.columns.len() == 1) {
-        true => "UNI",
-        false => "MUL",
+    if beginning.any(|key| key.kind == KeyKind::Unique && key.columns.len() == 1) {
+        "UNI"
+    } else {
+        "MUL"
     }
 }
 

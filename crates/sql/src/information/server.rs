@@ -226,9 +226,10 @@ pub(crate) fn status(session: &Session, global: bool) -> Vec<(String, String)> {
     let memory = session.shared.directory.memory();
     add("Global_connection_memory", memory.used().to_string());
     add("Nines_query_memory_limit", memory.limit().to_string());
-    let (used, peak) = match global {
-        true => (memory.used(), memory.peak()),
-        false => (session.memory.used(), session.memory.peak()),
+    let (used, peak) = if global {
+        (memory.used(), memory.peak())
+    } else {
+        (session.memory.used(), session.memory.peak())
     };
     add("Nines_query_memory_used", used.to_string());
     add("Nines_query_memory_peak", peak.to_string());

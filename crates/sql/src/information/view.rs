@@ -51,9 +51,10 @@ fn views(session: &Session, hints: &Hints) -> Result<Rows, SqlError> {
                 text("def"),
                 text(database),
                 text(name),
-                text(match session.may_show_view(database, name) {
-                    true => view.statement.query.to_string(),
-                    false => String::new(),
+                text(if session.may_show_view(database, name) {
+                    view.statement.query.to_string()
+                } else {
+                    String::new()
                 }),
                 text(view.check_option()),
                 text(if updatable { "YES" } else { "NO" }),

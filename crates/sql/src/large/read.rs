@@ -147,10 +147,7 @@ impl Reader {
             changed |= before != row.as_ref().map(|row| &row[shape.references]);
             completed[*at] = Completed { values: row, is_newer: true };
         }
-        match changed {
-            true => Ok(()),
-            false => self.kernel.sleep(PAUSE).await,
-        }
+        if changed { Ok(()) } else { self.kernel.sleep(PAUSE).await }
     }
 
     /// Fetches the values of the rows at these places; the rows of which a part was missing.

@@ -534,10 +534,7 @@ impl Message {
     async fn push(&mut self, kernel: &Kernel, operation: ClientOperation) -> Result<(), Failure> {
         self.removes |= matches!(operation.action, OperationAction::Delete { .. });
         self.operations.push(operation);
-        match self.operations.len() >= MESSAGE_PARTS {
-            true => self.send(kernel).await,
-            false => Ok(()),
-        }
+        if self.operations.len() >= MESSAGE_PARTS { self.send(kernel).await } else { Ok(()) }
     }
 
     async fn send(&mut self, kernel: &Kernel) -> Result<(), Failure> {

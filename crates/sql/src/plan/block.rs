@@ -89,7 +89,7 @@ pub(super) fn block(
     }
     from::lock(planner, &mut tables, &query.locking)?;
     let mode = planner.facts().sql_mode;
-    let pauses = planner.session.pauses.clone();
+    let pauses = planner.session.pauses().clone();
     let mut binder = Binder::new(&scope, planner);
     binder.named_windows = select.windows.clone();
     binder.is_block = true;
@@ -178,7 +178,7 @@ fn merged_and_marked(
         (tree, width, of_merged) = block.merge();
         tree
     });
-    let pauses = &planner.session.pauses;
+    let pauses = planner.session.pauses();
     pauses.look()?;
     let conditions = std::mem::take(&mut bound.conditions);
     bound.conditions = condition::prepared(&JoinPlanner { tables, width, pauses }, conditions)?;
@@ -189,7 +189,7 @@ fn merged_and_marked(
     }
     for table in tables.iter_mut() {
         if let Source::Derived(plan) = &table.source {
-            table.rows = Estimates { session: planner.session }.rows(&plan.root);
+            table.rows = Estimates::in_planning(planner.session).rows(&plan.root);
         }
     }
     if planner.depth == 1 {

@@ -15,6 +15,7 @@ use crate::plan::operator::{
 use crate::plan::order::{JOIN, LOOK, LOOKUP, PROBE, RANGE, SEND, distinct_of, share};
 use crate::plan::path::ROWS_UNKNOWN;
 use crate::session::Session;
+use crate::session::planning::PlanningView;
 
 /// Rows of what nobody can count.
 const ROWS_OF_OTHERS: f64 = 1_000.0;
@@ -34,10 +35,20 @@ pub(crate) struct Estimate {
 
 /// Guesses about the operators of a query.
 pub(crate) struct Estimates<'a> {
-    pub(crate) session: &'a Session,
+    session: PlanningView<'a>,
 }
 
-impl Estimates<'_> {
+impl<'a> Estimates<'a> {
+    /// By the sizes of tables that the session knows.
+    pub(crate) fn new(session: &'a Session) -> Self {
+        Self { session: session.into() }
+    }
+
+    /// The same for the planner.
+    pub(crate) fn in_planning(session: PlanningView<'a>) -> Self {
+        Self { session }
+    }
+
     /// What is expected of an operator.
     pub(crate) fn of(&self, operator: &Operator) -> Estimate {
         match operator {
@@ -146,9 +157,7 @@ impl Estimates<'_> {
     }
 
     fn knows_sizes(&self, operator: &Operator) -> bool {
-        let counted = |scan: &TableScan| {
-            self.session.shared.statistics.rows(scan.definition.table.id).is_some()
-        };
+        let counted = |scan: &TableScan| self.session.rows(scan.definition.table.id).is_some();
         let own = match operator {
             Operator::Scan(scan) | Operator::Lookup { scan, .. } => counted(scan),
             Operator::Edges { edges, .. } => edges.iter().all(|edge| counted(&edge.scan)),
@@ -228,7 +237,7 @@ impl Estimates<'_> {
     }
 
     fn size(&self, scan: &TableScan) -> f64 {
-        let rows = self.session.shared.statistics.rows(scan.definition.table.id);
+        let rows = self.session.rows(scan.definition.table.id);
         rows.map_or(ROWS_UNKNOWN, |rows| rows as f64)
     }
 

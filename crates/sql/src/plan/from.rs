@@ -108,9 +108,10 @@ impl Tree<'_> {
             side.iter().copied().filter(|place| !is_merged(place)).collect::<Vec<u32>>()
         };
         let (left, right) = (others(&left), others(&right));
-        match is_turned {
-            true => all.extend(right.into_iter().chain(left)),
-            false => all.extend(left.into_iter().chain(right)),
+        if is_turned {
+            all.extend(right.into_iter().chain(left))
+        } else {
+            all.extend(left.into_iter().chain(right))
         }
         all
     }
@@ -252,7 +253,7 @@ fn table<'q>(
         let schema = planner.session.table_name(&qualified)?.database;
         return view_table(scope, from, (&schema, alias), plan);
     }
-    let database = planner.session.database_of(&qualified)?;
+    let database = planner.session.table_name(&qualified)?.database;
     if let Some(table) = information::table(&database, name) {
         let columns: Vec<ScopeColumn> = table
             .columns
@@ -270,7 +271,7 @@ fn table<'q>(
     let source = Source::Table(definition.clone());
     let tree = add(scope, from, Some(&definition.database), alias, columns, source)?;
     if let Some(table) = from.tables.last_mut() {
-        table.rows = planner.session.shared.statistics.rows(definition.table.id);
+        table.rows = planner.session.rows(definition.table.id);
         for hint in &factor.index_hints {
             let names = hint.indexes.iter().map(|name| name.as_str().to_owned());
             for name in hint.indexes.iter().map(ast::Ident::as_str) {
@@ -556,9 +557,10 @@ pub(crate) fn bind_tree(binder: &mut Binder<'_, '_>, tree: Tree<'_>) -> Result<J
     if let Some(on) = on {
         split(binder.bind(on, Clause::On)?, &mut conditions);
     }
-    Ok(match outer {
-        true => JoinTree::Left { left: Box::new(left), right: Box::new(right), conditions },
-        false => JoinTree::Inner { parts: vec![left, right], conditions },
+    Ok(if outer {
+        JoinTree::Left { left: Box::new(left), right: Box::new(right), conditions }
+    } else {
+        JoinTree::Inner { parts: vec![left, right], conditions }
     })
 }
 

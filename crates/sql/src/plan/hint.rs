@@ -28,7 +28,7 @@ impl Planner<'_> {
                 Subject::Block => {}
                 Subject::Table(name) => {
                     if find(tables, name).is_none() {
-                        self.warn_of_hint(hints.unresolved(hint.name, name, None));
+                        self.session.warn_of_hint(hints.unresolved(hint.name, name, None));
                     }
                 }
                 Subject::Indexes(name, indexes) => {
@@ -36,7 +36,7 @@ impl Planner<'_> {
                 }
                 Subject::Order(names) => {
                     for name in names.iter().filter(|name| find(tables, name).is_none()) {
-                        self.warn_of_hint(hints.unresolved(hint.name, name, None));
+                        self.session.warn_of_hint(hints.unresolved(hint.name, name, None));
                     }
                     let places: Option<Vec<usize>> =
                         names.iter().map(|name| find(tables, name)).collect();
@@ -56,15 +56,7 @@ impl Planner<'_> {
     /// `optimizer_switch` says.
     pub(super) fn may_merge(&self, block: u32, alias: &str) -> bool {
         let said = self.block_hints(block).and_then(|of| of.says("MERGE", "NO_MERGE", alias));
-        said.unwrap_or(self.session.variables.derived_merge)
-    }
-
-    /// Keeps a warning for the end of the statement. A block may be planned more than once.
-    fn warn_of_hint(&self, warning: SqlError) {
-        let mut warnings = self.session.hint_warnings.borrow_mut();
-        if !warnings.contains(&warning) {
-            warnings.push(warning);
-        }
+        said.unwrap_or(self.session.merges_derived())
     }
 
     fn apply_to_indexes(
@@ -79,7 +71,7 @@ impl Planner<'_> {
             Some(Source::Table(definition)) => Some(definition.clone()),
             Some(_) => None,
             None => {
-                self.warn_of_hint(hints.unresolved(hint.name, name, None));
+                self.session.warn_of_hint(hints.unresolved(hint.name, name, None));
                 None
             }
         };
@@ -87,7 +79,7 @@ impl Planner<'_> {
             definition.as_ref().is_some_and(|definition| definition.key(index).is_some())
         };
         for index in indexes.iter().filter(|index| !is_known(index)) {
-            self.warn_of_hint(hints.unresolved(hint.name, name, Some(index)));
+            self.session.warn_of_hint(hints.unresolved(hint.name, name, Some(index)));
         }
         let known: Vec<String> = indexes.iter().filter(is_known).cloned().collect();
         // None of the indexes that it names: as if it were not there.

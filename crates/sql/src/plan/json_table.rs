@@ -95,7 +95,7 @@ pub(crate) fn plan(
             planner.once = true;
         }
         let mut clauses = Clauses {
-            rules: crate::session::rules::of_statement(planner.session, "", table.alias.as_str()),
+            rules: planner.session.definition_rules(table.alias.as_str()),
             collation: planner.facts().collation,
             facts: planner.facts(),
             now: planner.settings.now,
@@ -163,13 +163,14 @@ impl Clauses<'_> {
         let sql_type =
             column::type_of(name, &value.data_type, collate, self.collation, &mut self.rules)?;
         let path = parsed(&value.path)?;
-        let kind = match value.exists {
-            true => JsonColumnKind::Exists(path),
-            false => JsonColumnKind::Value {
+        let kind = if value.exists {
+            JsonColumnKind::Exists(path)
+        } else {
+            JsonColumnKind::Value {
                 path,
                 on_empty: self.response(name, &sql_type, value.on_empty.as_ref())?,
                 on_error: self.response(name, &sql_type, value.on_error.as_ref())?,
-            },
+            }
         };
         self.column(&value.name, sql_type, kind)
     }

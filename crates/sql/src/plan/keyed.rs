@@ -93,9 +93,10 @@ pub(super) fn plan(
     let mut root =
         JoinPlanner { tables, width, pauses: &bound.pauses }.plan(tree.clone(), inner)?;
     let by: Vec<Expression> = keys.iter().map(|key| key.right.expression.clone()).collect();
-    let mut outputs: Vec<Expression> = match exists {
-        true => Vec::new(),
-        false => bound.outputs.iter().map(|output| output.expression.clone()).collect(),
+    let mut outputs: Vec<Expression> = if exists {
+        Vec::new()
+    } else {
+        bound.outputs.iter().map(|output| output.expression.clone()).collect()
     };
     // Of the rows of EXISTS one with each key is enough, unless more is asked of them.
     if whole || exists && residual.is_empty() {

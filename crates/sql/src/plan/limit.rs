@@ -27,10 +27,7 @@ pub(super) fn ordered_by_index(
             _ => return order_by,
         }
     }
-    let order = match descending {
-        true => wire::ScanOrder::Descending,
-        false => wire::ScanOrder::Ascending,
-    };
+    let order = if descending { wire::ScanOrder::Descending } else { wire::ScanOrder::Ascending };
     match &scan.path {
         AccessPath::Primary { keys } | AccessPath::Unique { keys, .. } if keys.len() == 1 => {
             Vec::new()

@@ -171,9 +171,10 @@ fn search(subplan: &Subplan, subquery: &SubqueryUse, is_whole: bool) -> Result<S
     // Subqueries inside are run anew for each row.
     let by_index = own.is_empty() && keyed::finds_by_outer(&plan.root);
     let keyed = keyed_by(ingredients, &ties, own, &plan.root)?;
-    let nulls = match counts_nulls {
-        true => Some(plan_with(ingredients, &[is_null(&outputs[0].expression)], own)?),
-        false => None,
+    let nulls = if counts_nulls {
+        Some(plan_with(ingredients, &[is_null(&outputs[0].expression)], own)?)
+    } else {
+        None
     };
     let subplan = Subplan {
         id: subplan.id,

@@ -135,7 +135,7 @@ impl Planner<'_> {
 
     /// What a simple view is a part of: a table, or a simple view with its names and layers.
     fn below(&mut self, name: &TableName) -> Option<Below> {
-        let kernel = self.session.kernel.cluster().table_named(&name.full())?.clone();
+        let kernel = self.session.stored_table(name)?;
         if is_view(&kernel) {
             // A view that has been changed may be a part of itself.
             let full = name.full();

@@ -258,9 +258,10 @@ impl Search<'_> {
         };
         let unique =
             matches!(alone, Some((AccessPath::Primary { .. } | AccessPath::Unique { .. }, _)));
-        Ok(match lookup < whole && !unique {
-            true => Step { cost: lookup, rows, method: Method::Lookup },
-            false => Step { cost: whole, rows, method: Method::Whole },
+        Ok(if lookup < whole && !unique {
+            Step { cost: lookup, rows, method: Method::Lookup }
+        } else {
+            Step { cost: whole, rows, method: Method::Whole }
         })
     }
 

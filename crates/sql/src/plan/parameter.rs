@@ -13,7 +13,7 @@ use sql_expression::{Expression, Node, ResultType};
 use sqltype::temporal::parse_date_time;
 use sqltype::{Datum, SqlType, TypeKind};
 
-use crate::session::Session;
+use crate::session::planning::PlanningView;
 
 /// Shorter texts have one type.
 const TEXT_LENGTH: u32 = 16_383;
@@ -141,7 +141,7 @@ fn is_moment(text: &[u8]) -> bool {
 }
 
 /// The type of a parameter while its statement is planned.
-pub(crate) fn type_of(session: &Session, value: &Datum) -> ResultType {
+pub(crate) fn type_of(session: PlanningView<'_>, value: &Datum) -> ResultType {
     let mut result = session.type_of(value);
     if let Datum::Bytes(text) = value
         && text.len() <= TEXT_LENGTH as usize
@@ -153,7 +153,7 @@ pub(crate) fn type_of(session: &Session, value: &Datum) -> ResultType {
 }
 
 /// The type of a parameter while a change is planned.
-pub(crate) fn type_in_change(session: &Session, value: &Datum) -> ResultType {
+pub(crate) fn type_in_change(session: PlanningView<'_>, value: &Datum) -> ResultType {
     let mut result = type_of(session, value);
     if let Some(scale) = scale_of_common(value) {
         result.sql_type = SqlType::decimal(DIGITS, scale);

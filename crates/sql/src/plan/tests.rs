@@ -382,7 +382,7 @@ fn sizes_of_tables_say_how_many_rows_are_looked_up() {
         ("SELECT * FROM nation WHERE day >= DATE'2020-01-01'", 10.0),
     ] {
         let plan = planned_query(&harness, sql);
-        let rows = Estimates { session: &harness.session }.of(&plan.root).rows;
+        let rows = Estimates::new(&harness.session).of(&plan.root).rows;
         assert!((rows - expected).abs() < 0.01, "{rows} of {sql}");
     }
 }

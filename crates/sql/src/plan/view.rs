@@ -94,8 +94,8 @@ impl Planner<'_> {
     /// The plan of a view of this name; none if the name is no view's.
     pub(crate) fn view(&mut self, name: &ObjectName) -> Result<Option<QueryPlan>, SqlError> {
         let name = self.session.table_name(name)?;
-        let cluster = self.session.kernel.cluster();
-        if self.views.are_empty() && self.session.temporary.has(&name) {
+        let cluster = self.session.cluster();
+        if self.views.are_empty() && self.session.has_temporary(&name) {
             return Ok(None);
         }
         match cluster.table_named(&name.full()) {
@@ -106,7 +106,7 @@ impl Planner<'_> {
 
     /// Notes a view as one that the plan depends on.
     pub(crate) fn remember_view(&mut self, name: &TableName) {
-        let cluster = self.session.kernel.cluster();
+        let cluster = self.session.cluster();
         let Some(table) = cluster.table_named(&name.full()) else { return };
         if !self.tables.iter().any(|(known, _)| *known == table.id) {
             self.tables.push((table.id, table.version));
@@ -161,7 +161,7 @@ pub(crate) fn kept_form(
     if planner.views.met_variable {
         return Err(SqlError::of::<1351>(&[]));
     }
-    if planner.views.used_default && planner.session.database.as_ref() != Some(&name.database) {
+    if planner.views.used_default && planner.session.database() != Some(&name.database) {
         return Err(SqlError::not_supported(
             "CREATE VIEW in a database that is not the default one, over tables without a database",
         ));
@@ -175,9 +175,10 @@ pub(crate) fn kept_form(
     if !view.columns.is_empty() && view.columns.len() != names.len() {
         return Err(SqlError::of::<1353>(&[]));
     }
-    let shown: Vec<&str> = match view.columns.is_empty() {
-        true => names.iter().map(String::as_str).collect(),
-        false => view.columns.iter().map(Ident::as_str).collect(),
+    let shown: Vec<&str> = if view.columns.is_empty() {
+        names.iter().map(String::as_str).collect()
+    } else {
+        view.columns.iter().map(Ident::as_str).collect()
     };
     for (at, name) in shown.iter().enumerate() {
         if shown[..at].iter().any(|other| same_name(other, name)) {

@@ -115,8 +115,9 @@ fn statement(session: &Session, definition: &TableDefinition, sequences: &Sequen
         database: Some(definition.database.clone()),
     };
     let text = create_table(&definition.name, definition.parts(), &style);
-    match definition.is_temporary() {
-        true => text.replacen("CREATE TABLE", "CREATE TEMPORARY TABLE", 1),
-        false => text,
+    if definition.is_temporary() {
+        text.replacen("CREATE TABLE", "CREATE TEMPORARY TABLE", 1)
+    } else {
+        text
     }
 }

@@ -51,10 +51,8 @@ pub(super) fn apply(
 }
 
 fn keep_like(listing: &mut Listing, like: &[u8], pattern: Pattern) {
-    let collation = match pattern.exact {
-        true => CollationId::UTF8MB4_BIN,
-        false => CollationId::UTF8MB4_GENERAL_CI,
-    };
+    let collation =
+        if pattern.exact { CollationId::UTF8MB4_BIN } else { CollationId::UTF8MB4_GENERAL_CI };
     listing.rows.retain(|row| match &row[pattern.column] {
         Datum::Bytes(value) => collation::like(collation, value, like, Some('\\')),
         _ => false,

@@ -253,9 +253,10 @@ fn user_column<'a>(
     at: usize,
 ) -> Option<Facts<'a>> {
     let column = &definition.columns[at];
-    let privileges = match session.temporary.has(table) {
-        true => "select,insert,update,references".to_owned(),
-        false => session.column_privileges(&table.database, &table.name, &column.name)?,
+    let privileges = if session.temporary.has(table) {
+        "select,insert,update,references".to_owned()
+    } else {
+        session.column_privileges(&table.database, &table.name, &column.name)?
     };
     Some(Facts {
         name: &column.name,

@@ -38,9 +38,10 @@ impl Algorithms {
 
 /// What SHOW STATUS says of a connection.
 pub(crate) fn status(session: &Session) -> [(&'static str, String); 3] {
-    let (is_on, algorithm, level) = match session.is_compressed {
-        true => ("ON", ALGORITHMS[Algorithm::Zlib as usize], mysql_wire::FRAME_LEVEL),
-        false => ("OFF", "", 0),
+    let (is_on, algorithm, level) = if session.is_compressed {
+        ("ON", ALGORITHMS[Algorithm::Zlib as usize], mysql_wire::FRAME_LEVEL)
+    } else {
+        ("OFF", "", 0)
     };
     [
         ("Compression", is_on.to_owned()),

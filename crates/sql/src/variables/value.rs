@@ -162,10 +162,13 @@ fn choice<'w>(name: &str, value: &Datum, words: &[&'w str]) -> Result<&'w str, S
 
 fn flags(name: &str, value: &Datum, words: &[&str]) -> Result<String, SqlError> {
     let bits = match whole(value) {
-        Some(number) => match number >= 0 && number < 1 << words.len() {
-            true => number,
-            false => return Err(wrong_value(name, &number.to_string())),
-        },
+        Some(number) => {
+            if number >= 0 && number < 1 << words.len() {
+                number
+            } else {
+                return Err(wrong_value(name, &number.to_string()));
+            }
+        }
         None => {
             let mut bits = 0;
             for said in text(name, value)?.split(',').map(str::trim).filter(|w| !w.is_empty()) {
@@ -194,9 +197,10 @@ fn charset(name: &str, value: &Datum) -> Result<Charset, SqlError> {
             Charset::by_name(said).ok_or_else(|| error::unknown_charset(said))?
         }
     };
-    match !charset.can_be_of_client() && name == "character_set_client" {
-        true => Err(wrong_value(name, charset.name())),
-        false => Ok(charset),
+    if !charset.can_be_of_client() && name == "character_set_client" {
+        Err(wrong_value(name, charset.name()))
+    } else {
+        Ok(charset)
     }
 }
 

@@ -220,9 +220,10 @@ impl<'a> Online<'a> {
         let same = |table: &Arc<Table>| {
             cluster.tables.get(&table.id).is_some_and(|known| known.version == table.version)
         };
-        match same(&self.base) && same(&self.copy.definition.table) {
-            true => Ok(()),
-            false => Err(changed().into()),
+        if same(&self.base) && same(&self.copy.definition.table) {
+            Ok(())
+        } else {
+            Err(changed().into())
         }
     }
 

@@ -129,9 +129,10 @@ impl<'a> Copy<'a> {
             }
             return Ok(implicit_default(&column.sql_type));
         }
-        match is_value_kept(before, column) {
-            true => Ok(datum),
-            false => self.maker.store(run, at, datum, &before.sql_type),
+        if is_value_kept(before, column) {
+            Ok(datum)
+        } else {
+            self.maker.store(run, at, datum, &before.sql_type)
         }
     }
 

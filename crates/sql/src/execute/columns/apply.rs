@@ -381,7 +381,7 @@ fn listed(
 /// Whether a condition is to be checked when the rows are known: IN of a subquery that costs more
 /// than reading these does, and that can be asked for single values.
 fn is_for_few(run: &Run<'_>, formula: &Formula, operator: &Operator) -> bool {
-    let estimates = Estimates { session: run.session };
+    let estimates = Estimates::new(run.session);
     let mut is = false;
     formula.expression.visit(&mut |part| {
         if let Node::Subquery(subquery) = &part.node
@@ -457,10 +457,8 @@ async fn of_row(
     }
     let place = of_keys.outputs.0;
     let sql_type = of_keys.plan.results[place].sql_type.clone();
-    let of_nothing = match of_keys.whole {
-        true => of_nothing(run, &plan, shape.len()).await?,
-        false => Datum::Null,
-    };
+    let of_nothing =
+        if of_keys.whole { of_nothing(run, &plan, shape.len()).await? } else { Datum::Null };
     let kind = ExtraKind::Value { place, of_nothing, sql_type: sql_type.clone() };
     Ok(Some((Extra { kind, ..extra }, sql_type)))
 }

@@ -238,16 +238,18 @@ impl<'p> JoinCursor<'p> {
                 (None, false) => self.left.next(run).await?,
             };
             let Some(rows) = next else {
-                let rest = match kept_is_left {
-                    true => unmatched(run, kept, matched, &self.shape).await?,
-                    false => None,
+                let rest = if kept_is_left {
+                    unmatched(run, kept, matched, &self.shape).await?
+                } else {
+                    None
                 };
                 self.state = State::Done;
                 return Ok(rest);
             };
-            let keys = match *kept_is_left {
-                true => self.keys.of_right(&rows).map_err(unsuitable)?,
-                false => self.keys.of_left(&rows).map_err(unsuitable)?,
+            let keys = if *kept_is_left {
+                self.keys.of_right(&rows).map_err(unsuitable)?
+            } else {
+                self.keys.of_left(&rows).map_err(unsuitable)?
             };
             if self.outer && !*kept_is_left {
                 *matched = vec![false; rows.rows()];
@@ -257,9 +259,10 @@ impl<'p> JoinCursor<'p> {
         };
         let count = batch.rows.rows();
         if batch.next.row == count && batch.pairs.0.is_empty() {
-            let rest = match kept_is_left {
-                true => None,
-                false => unmatched(run, &batch.rows, matched, &self.shape).await?,
+            let rest = if kept_is_left {
+                None
+            } else {
+                unmatched(run, &batch.rows, matched, &self.shape).await?
             };
             *now = None;
             return Ok(rest);

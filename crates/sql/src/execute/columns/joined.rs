@@ -82,10 +82,7 @@ impl<'p> JoinedCursor<'p> {
             shape.get(place).and_then(Option::as_ref).map(|column| column.sql_type.clone())
         };
         let has = |place: usize| type_of(another.shape(), place) == type_of(&self.shape, place);
-        match self.places().into_iter().all(has) {
-            true => Ok(another),
-            false => Err(Stop::Unsuitable),
-        }
+        if self.places().into_iter().all(has) { Ok(another) } else { Err(Stop::Unsuitable) }
     }
 
     pub(super) async fn next(&mut self, run: &mut Run<'_>) -> Result<Option<ColumnBatch>, Stop> {

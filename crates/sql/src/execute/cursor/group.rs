@@ -90,9 +90,10 @@ impl Table {
         if !groups.overflow.is_allowed || bytes <= self.held.bytes() {
             return self.held.set(bytes);
         }
-        match self.held.fits(bytes - self.held.bytes())? {
-            true => Ok(()),
-            false => groups.flush(run, self).await,
+        if self.held.fits(bytes - self.held.bytes())? {
+            Ok(())
+        } else {
+            groups.flush(run, self).await
         }
     }
 }
@@ -480,9 +481,10 @@ impl<'p> Groups<'p> {
             row.truncate(aggregate.width);
             row.resize(aggregate.width, Datum::Null);
             for (accumulator, call) in accumulators.into_iter().zip(&aggregate.calls) {
-                row.push(match call.grouping {
-                    true => grouping(aggregate, kept, call),
-                    false => accumulator.finish(call, &mut run.context)?,
+                row.push(if call.grouping {
+                    grouping(aggregate, kept, call)
+                } else {
+                    accumulator.finish(call, &mut run.context)?
                 });
             }
             if aggregate.rollup {

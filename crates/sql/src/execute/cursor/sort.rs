@@ -202,9 +202,10 @@ pub(crate) async fn sorted(
         }
     };
     rows.truncate(most);
-    match rows.len() < count {
-        true => held.set(memory_of(&rows))?,
-        false => held.set(before)?,
+    if rows.len() < count {
+        held.set(memory_of(&rows))?
+    } else {
+        held.set(before)?
     }
     Ok((rows, held))
 }

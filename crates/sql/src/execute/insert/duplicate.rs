@@ -10,7 +10,8 @@ use sql_expression::{Binder, Clause, Node, Scope, ScopeColumn, ScopeTable, SqlEr
 use sql_parser::ast::{self, Expr, InsertSource, QueryBody, SelectItem};
 use sqltype::Datum;
 
-use crate::execute::insert::{Target, column_at};
+use crate::catalog::column_at;
+use crate::execute::insert::Target;
 use crate::execute::update::{check_generated, default_value};
 use crate::plan::Planner;
 use crate::plan::from;

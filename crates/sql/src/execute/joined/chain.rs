@@ -155,7 +155,7 @@ fn with_small_side<'p>(
     if run.session.variables.pushed_join_work == 0 {
         return None;
     }
-    let estimates = Estimates { session: run.session };
+    let estimates = Estimates::new(run.session);
     let (of_left, of_right) = (estimates.of(left), estimates.of(right));
     let is_small = |side: &Operator, rows: f64| {
         rows <= GIVEN_ROWS_MAX as f64 && !run.too_large.contains(&std::ptr::from_ref(side))
@@ -228,7 +228,7 @@ impl<'p> TableStep<'p> {
         if chosen.is_empty() {
             return None;
         }
-        let estimates = Estimates { session: run.session };
+        let estimates = Estimates::new(run.session);
         let rows = estimates.of(left).rows;
         let key = &keys[chosen[0]];
         let of_key = estimates.rows_of_key((left, &key.left), (scan, &key.right));
@@ -320,7 +320,7 @@ impl Asked {
         of: &Operator,
         (scan, found): (&TableScan, &FoundBy<'_>),
     ) -> bool {
-        let estimates = Estimates { session: run.session };
+        let estimates = Estimates::new(run.session);
         let rows = estimates.of(of).rows;
         let first =
             scan.definition.columns.iter().position(|c| Some(&c.column) == found.columns.first());
@@ -366,9 +366,10 @@ impl FoundBy<'_> {
         if !self.begins {
             return LOOKUP;
         }
-        let partitions = match table.distribution_key.iter().all(|key| self.columns.contains(key)) {
-            true => 1.0,
-            false => f64::from(table.partition_count),
+        let partitions = if table.distribution_key.iter().all(|key| self.columns.contains(key)) {
+            1.0
+        } else {
+            f64::from(table.partition_count)
         };
         partitions * SEEK + of_key * FETCH
     }
@@ -420,6 +421,6 @@ pub(crate) fn is_asking_scan(run: &Run<'_>, operator: &Operator) -> bool {
 
 /// Whether an operator has as many rows as it is worth it to look rows up for.
 pub(super) fn are_many(run: &Run<'_>, operator: &Operator) -> bool {
-    let rows = Estimates { session: run.session }.of(operator).rows;
+    let rows = Estimates::new(run.session).of(operator).rows;
     rows >= run.session.variables.pushed_join_rows as f64
 }

@@ -147,9 +147,10 @@ impl<'c, 'p: 'c> Child<'c, 'p> {
         context: &EvalContext,
         builder: &mut ProgramBuilder<'_>,
     ) -> Vec<&'p Formula> {
-        match self.inner() {
-            true => take_untranslated(context, &mut self.of_from, builder),
-            false => untranslated(context, self.of_from.iter().copied(), builder),
+        if self.inner() {
+            take_untranslated(context, &mut self.of_from, builder)
+        } else {
+            untranslated(context, self.of_from.iter().copied(), builder)
         }
     }
 
@@ -263,9 +264,10 @@ pub(super) fn conditions_of_match<'f>(
     let unused = compared.iter_mut().enumerate().filter(|(place, _)| !used.contains(place));
     unused.for_each(|(_, column)| *column = None);
     let mut builder = ProgramBuilder::new(&compared, &run.context);
-    match untranslated(&run.context, conditions, &mut builder).is_empty() {
-        true => builder.finish().ok_or_else(too_large),
-        false => because("a condition has no translation"),
+    if untranslated(&run.context, conditions, &mut builder).is_empty() {
+        builder.finish().ok_or_else(too_large)
+    } else {
+        because("a condition has no translation")
     }
 }
 

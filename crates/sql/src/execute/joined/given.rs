@@ -153,9 +153,10 @@ impl<'c, 'p> GivenSide<'c, 'p> {
         run: &Run<'_>,
         builder: &mut ProgramBuilder<'_>,
     ) -> Vec<&'p Formula> {
-        match self.inner() {
-            true => take_untranslated(&run.context, &mut self.conditions, builder),
-            false => untranslated(&run.context, self.conditions.iter().copied(), builder),
+        if self.inner() {
+            take_untranslated(&run.context, &mut self.conditions, builder)
+        } else {
+            untranslated(&run.context, self.conditions.iter().copied(), builder)
         }
     }
 

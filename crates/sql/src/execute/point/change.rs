@@ -16,12 +16,12 @@ use sql_expression::{
     Binder, Clause, Expression, KernelColumn, Node, Scope, SqlError, to_kernel_value,
 };
 use sql_parser::ast::{self, TableReference};
-use sqltype::{Datum, SqlType, TypeKind};
+use sqltype::Datum;
 use wire::{LockMode, Projection, WaitPolicy};
 
 use super::{StoredKey, is_exact, stored_key};
+use crate::catalog::column_at;
 use crate::error::of_refusal;
-use crate::execute::insert::column_at;
 use crate::execute::reference::Links;
 use crate::execute::row::{RowMaker, kernel_value};
 use crate::execute::run::Run;
@@ -93,7 +93,7 @@ fn row_by_key(
     let mut conditions = Vec::new();
     from::split(Binder::new(&scope, planner).bind(filter, Clause::Where)?, &mut conditions);
     let width = scope.width() as usize;
-    let pauses = &planner.session.pauses;
+    let pauses = planner.session.pauses();
     let joins = JoinPlanner { tables: &tables, width, pauses };
     let root = joins.plan(JoinTree::Table(0), conditions)?;
     let Operator::Scan(scan) = root else { return Ok(None) };
@@ -386,14 +386,6 @@ fn assignments(
         assigned.push(Assigned { at, value, uses_row });
     }
     Ok(Some(assigned))
-}
-
-/// Whole numbers of 1, 2, 4 and 8 bytes.
-pub(crate) fn is_integer(sql_type: &SqlType) -> bool {
-    matches!(
-        sql_type.kind,
-        TypeKind::TinyInt | TypeKind::SmallInt | TypeKind::Int | TypeKind::BigInt
-    )
 }
 
 fn updated(run: &Run<'_>, matched: u64, changed: u64) -> Outcome {

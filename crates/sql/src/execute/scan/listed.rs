@@ -108,7 +108,7 @@ pub(super) async fn locate(
 ) -> Result<Option<Located>, SqlError> {
     let Some(Listed { subquery, column, index }) = Listed::of(scan) else { return Ok(None) };
     let Some(subplan) = run.subplan(subquery.id) else { return Ok(None) };
-    let estimates = Estimates { session: run.session };
+    let estimates = Estimates::new(run.session);
     if estimates.of(&subplan.plan.root).cost > run.rows_of_table(scan) as f64 * LOCKED_ROW {
         return Ok(None);
     }

@@ -200,9 +200,10 @@ impl Side {
         join: &JoinCursor<'_>,
         (is_left, level): (bool, u32),
     ) -> Result<(), Stop> {
-        let (keys, shape) = match is_left {
-            true => (join.keys.of_left(&batch), join.left.shape()),
-            false => (join.keys.of_right(&batch), join.right.shape()),
+        let (keys, shape) = if is_left {
+            (join.keys.of_left(&batch), join.left.shape())
+        } else {
+            (join.keys.of_right(&batch), join.right.shape())
         };
         let keys = keys.map_err(unsuitable)?;
         self.has_keys = !keys.is_empty();

@@ -256,10 +256,7 @@ async fn spread(
     (keys, of_left): (&[HashKey], bool),
 ) -> Result<(), SqlError> {
     for row in rows {
-        let key = match keys.is_empty() {
-            true => None,
-            false => key_of(run, keys, &row, of_left).await?,
-        };
+        let key = if keys.is_empty() { None } else { key_of(run, keys, &row, of_left).await? };
         run.worked_a_row().await?;
         let partition = key.as_ref().map_or(0, |key| partition_of(key, 0));
         // What equals nothing matters only where rows without a match are wanted.

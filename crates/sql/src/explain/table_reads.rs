@@ -6,11 +6,11 @@ use sqltype::{SqlType, TypeKind};
 use crate::catalog::{KeyDefinition, KeyKind};
 use crate::execute::checks::CheckedBy;
 use crate::execute::joined::LookedUp;
-use crate::explain::{Teller, plain};
+use crate::explain::{Explainer, plain};
 use crate::plan::operator::{AccessPath, IndexRange, TableScan};
 
 /// What is told of the reading of a table.
-pub(super) struct Facts<'p> {
+pub(super) struct TableRead<'p> {
     pub(super) scan: &'p TableScan,
     /// `const`, `eq_ref`, `ref`, `range`, `index` or `ALL`.
     pub(super) access: &'static str,
@@ -35,11 +35,11 @@ pub(super) struct Facts<'p> {
     pub(super) joined: bool,
 }
 
-impl<'p> Facts<'p> {
-    pub(super) fn new(teller: &Teller<'_>, scan: &'p TableScan, joined: bool) -> Self {
+impl<'p> TableRead<'p> {
+    pub(super) fn new(explainer: &Explainer<'_>, scan: &'p TableScan, joined: bool) -> Self {
         let definition = &scan.definition;
         // A join by hash is one by an index where data nodes make it.
-        let found = teller.rehearsal.found(scan).filter(|_| !joined);
+        let found = explainer.dry_run.found(scan).filter(|_| !joined);
         let (access, key) = match found {
             Some(found) => (if found.begins { "ref" } else { "eq_ref" }, key_of(scan, found)),
             None => access_of(scan, joined),
@@ -53,8 +53,8 @@ impl<'p> Facts<'p> {
         let columns = columns.iter().map(|part| &definition.columns[part.decides]);
         let bytes = |nullable: bool, of: &SqlType| length_of(of) + usize::from(nullable);
         let lengths = columns.clone().map(|column| bytes(column.nullable, &column.sql_type));
-        let told = teller.rehearsal.told(scan).iter();
-        let mut facts = Self {
+        let told = explainer.dry_run.told(scan).iter();
+        let mut read = Self {
             scan,
             access,
             possible_keys: definition
@@ -69,8 +69,8 @@ impl<'p> Facts<'p> {
             parts: columns.clone().map(|column| column.name.clone()).collect(),
             key_length: used.map(|_| lengths.sum()),
             compared: match found {
-                Some(found) => found.values.iter().map(|value| word(teller, value)).collect(),
-                None => compared(teller, scan, used),
+                Some(found) => found.values.iter().map(|value| word(explainer, value)).collect(),
+                None => compared(explainer, scan, used),
             },
             partitions: match found {
                 Some(found) if !found.begins => vec!["1 by key".to_owned()],
@@ -81,19 +81,19 @@ impl<'p> Facts<'p> {
             pushed: Vec::new(),
             kept: Vec::new(),
             told: told.map(|at| definition.columns[*at].name.clone()).collect(),
-            key_sets: teller.observer.map_or(0, |observer| observer.key_sets(scan)),
+            key_sets: explainer.observer.map_or(0, |observer| observer.key_sets(scan)),
             joined,
         };
-        for (condition, by) in scan.conditions.iter().zip(teller.rehearsal.checks(scan)) {
-            let text = teller.text(&condition.expression);
+        for (condition, by) in scan.conditions.iter().zip(explainer.dry_run.checks(scan)) {
+            let text = explainer.text(&condition.expression);
             match by {
-                CheckedBy::Range => facts.implied.push(text),
-                _ if is_of_key(scan, &condition.expression) => facts.implied.push(text),
-                CheckedBy::DataNodes => facts.pushed.push(text),
-                CheckedBy::SqlNode(why) => facts.kept.push((text, plain(&why.to_string()))),
+                CheckedBy::Range => read.implied.push(text),
+                _ if is_of_key(scan, &condition.expression) => read.implied.push(text),
+                CheckedBy::DataNodes => read.pushed.push(text),
+                CheckedBy::SqlNode(why) => read.kept.push((text, plain(&why.to_string()))),
             }
         }
-        facts
+        read
     }
 
     /// Whether the data nodes stop when they have enough.
@@ -185,17 +185,21 @@ fn key_of(scan: &TableScan, found: &LookedUp) -> Option<String> {
 }
 
 /// What a part of a key is equal to.
-fn word(teller: &Teller<'_>, value: &Expression) -> String {
+fn word(explainer: &Explainer<'_>, value: &Expression) -> String {
     match value.as_column() {
-        Some(_) => teller.text(value),
+        Some(_) => explainer.text(value),
         None if value.any(&mut |part| part.as_column().is_some()) => "func".to_owned(),
         None => "const".to_owned(),
     }
 }
 
 /// What the parts of a key are equal to.
-fn compared(teller: &Teller<'_>, scan: &TableScan, key: Option<&KeyDefinition>) -> Vec<String> {
-    let word = |value: &Expression| word(teller, value);
+fn compared(
+    explainer: &Explainer<'_>,
+    scan: &TableScan,
+    key: Option<&KeyDefinition>,
+) -> Vec<String> {
+    let word = |value: &Expression| word(explainer, value);
     match &scan.path {
         AccessPath::Primary { keys } | AccessPath::Unique { keys, .. } if keys.len() == 1 => {
             // The kernel has its own order of the columns of a primary key.

@@ -1,7 +1,7 @@
 //! How a query would be run: on columns or row by row, and what of it at the data nodes.
 //!
 //! # Owns
-//! [`Rehearsal`], which asks the executors what they would do and does nothing.
+//! [`DryRun`], which asks the executors what they would do and does nothing.
 //! # Guarantees
 //! The answers, and the reasons, come from the code that runs queries.
 //! # Limits
@@ -29,7 +29,7 @@ use crate::plan::outer::for_each_outer;
 
 /// On what an operator works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Manner {
+pub(crate) enum Site {
     /// Row by row, in the SQL node.
     Rows,
     /// On columns, in the SQL node.
@@ -42,8 +42,8 @@ pub(crate) enum Manner {
 
 /// How the operators of a query would be run.
 #[derive(Debug, Default)]
-pub(crate) struct Rehearsal {
-    manners: BTreeMap<Address, Manner>,
+pub(crate) struct DryRun {
+    sites: BTreeMap<Address, Site>,
     /// Who checks the conditions of scans.
     checks: BTreeMap<*const TableScan, Vec<CheckedBy>>,
     /// Why groups and joins by lookups are not made by data nodes.
@@ -58,20 +58,20 @@ pub(crate) struct Rehearsal {
     told: BTreeMap<*const TableScan, Vec<usize>>,
 }
 
-impl Rehearsal {
-    /// Rehearses a query and all that is in it.
+impl DryRun {
+    /// Tries a query and all that is in it.
     pub(crate) fn new(run: &mut Run<'_>, plan: &QueryPlan) -> Self {
         if !run.is_watched() {
             run.watch();
         }
-        let mut rehearsal = Self::default();
-        rehearsal.query(run, plan);
-        rehearsal
+        let mut dry_run = Self::default();
+        dry_run.query(run, plan);
+        dry_run
     }
 
     /// On what an operator works; nothing if it is a part of another.
-    pub(crate) fn manner(&self, operator: &Operator) -> Option<Manner> {
-        self.manners.get(&std::ptr::from_ref(operator)).copied()
+    pub(crate) fn site(&self, operator: &Operator) -> Option<Site> {
+        self.sites.get(&std::ptr::from_ref(operator)).copied()
     }
 
     /// Who checks the conditions of a scan, in their order.
@@ -134,9 +134,10 @@ impl Rehearsal {
         let plan = &keyed.plan;
         run.add_subplans(&plan.subqueries);
         self.tell(run, &keyed.keys, &plan.root);
-        match columns::can_begin(run, &plan.root, plan.results.len()) {
-            true => self.take_made(run, &plan.root),
-            false => self.cursor(run, &open(&plan.root)),
+        if columns::can_begin(run, &plan.root, plan.results.len()) {
+            self.take_made(run, &plan.root)
+        } else {
+            self.cursor(run, &open(&plan.root))
         }
         self.plans_below(run, &plan.root);
     }
@@ -155,12 +156,13 @@ impl Rehearsal {
 
     fn work(&mut self, run: &mut Run<'_>, operator: &Operator, work: &Work<'_>) {
         if let Work::Open(_) = work {
-            return match columns::begin(run, operator, None).is_some() {
-                true => self.take_made(run, operator),
-                false => self.work(run, operator, &work_on_rows(operator)),
+            return if columns::begin(run, operator, None).is_some() {
+                self.take_made(run, operator)
+            } else {
+                self.work(run, operator, &work_on_rows(operator))
             };
         }
-        self.note(run, operator, Manner::Rows);
+        self.note(run, operator, Site::Rows);
         if let (Some(Err(obstacle)), false) = (joined(run, operator), is_hash_join(operator)) {
             self.obstacles.insert(std::ptr::from_ref(operator), obstacle);
         }
@@ -191,11 +193,11 @@ impl Rehearsal {
                         _ => Some(1),
                     });
                     if cursor::first_rows(run, input, keys, count).is_some() {
-                        self.note(run, operator, Manner::DataNodes);
+                        self.note(run, operator, Site::DataNodes);
                     } else if let Some(first) = FirstRows::new(run, input, keys, count) {
                         let pushed = first.is_pushed();
-                        let manner = if pushed { Manner::DataNodes } else { Manner::Columns };
-                        self.note(run, operator, manner);
+                        let site = if pushed { Site::DataNodes } else { Site::Columns };
+                        self.note(run, operator, site);
                         return match joined(run, input) {
                             Some(Ok(joined)) if pushed => self.note_joined(run, input, joined),
                             _ => self.take_made(run, input),
@@ -211,23 +213,22 @@ impl Rehearsal {
     fn groups(&mut self, run: &mut Run<'_>, operator: &Operator, aggregate: &Aggregate) {
         let obstacle = match group::pushed(run, aggregate) {
             Ok(Pushed::Scanned(..)) => {
-                self.note(run, operator, Manner::DataNodes);
-                return self.note(run, &aggregate.input, Manner::DataNodes);
+                self.note(run, operator, Site::DataNodes);
+                return self.note(run, &aggregate.input, Site::DataNodes);
             }
             Ok(Pushed::Joined(made)) => {
-                self.note(run, operator, Manner::DataNodes);
+                self.note(run, operator, Site::DataNodes);
                 let (joined, ..) = *made;
                 return self.note_joined(run, &aggregate.input, joined);
             }
             Err(obstacle) => obstacle,
         };
         self.obstacles.insert(std::ptr::from_ref(operator), obstacle);
-        match group::columns_of(run, aggregate).is_some() {
-            true => {
-                self.note(run, operator, Manner::Columns);
-                self.take_made(run, &aggregate.input);
-            }
-            false => self.cursor(run, &open(&aggregate.input)),
+        if group::columns_of(run, aggregate).is_some() {
+            self.note(run, operator, Site::Columns);
+            self.take_made(run, &aggregate.input);
+        } else {
+            self.cursor(run, &open(&aggregate.input))
         }
     }
 
@@ -243,7 +244,7 @@ impl Rehearsal {
             None => {}
             Some(false) => self.cursor(run, &open(operator)),
             Some(true) => {
-                self.note(run, operator, Manner::Columns);
+                self.note(run, operator, Site::Columns);
                 match joined(run, operator) {
                     Some(Ok(joined)) if !joined.leaves_out_more() => {}
                     Some(Ok(joined)) => return self.note_joined(run, operator, joined),
@@ -288,9 +289,10 @@ impl Rehearsal {
         for sent in &joined.sent {
             self.sent.insert(std::ptr::from_ref(sent.side));
             sent.told.iter().for_each(|(input, _)| self.note_told(joined.scan, *input));
-            match ColumnCursor::new(run, sent.side, &sent.places()).is_some() {
-                true => self.take_made(run, sent.side),
-                false => self.cursor(run, &open(sent.side)),
+            if ColumnCursor::new(run, sent.side, &sent.places()).is_some() {
+                self.take_made(run, sent.side)
+            } else {
+                self.cursor(run, &open(sent.side))
             }
         }
         self.looked_up.extend(joined.asked_subqueries());
@@ -301,7 +303,7 @@ impl Rehearsal {
         if joined.is_sent(operator) {
             return;
         }
-        self.note(run, operator, Manner::Joined);
+        self.note(run, operator, Site::Joined);
         if let Operator::Scan(scan) = operator
             && let Some(checks) = self.checks.get_mut(&(&raw const **scan))
         {
@@ -322,8 +324,8 @@ impl Rehearsal {
         operator.inputs().into_iter().for_each(|input| self.note_parts(run, input, joined));
     }
 
-    fn note(&mut self, run: &Run<'_>, operator: &Operator, manner: Manner) {
-        self.manners.insert(std::ptr::from_ref(operator), manner);
+    fn note(&mut self, run: &Run<'_>, operator: &Operator, site: Site) {
+        self.sites.insert(std::ptr::from_ref(operator), site);
         match operator {
             Operator::Scan(scan) => {
                 self.checks.insert(&raw const **scan, checked_by(run, scan));
