@@ -32,6 +32,7 @@ mod logins;
 mod memory;
 mod object_store;
 mod online;
+mod partitions;
 mod processes;
 mod pushdown;
 mod reads;

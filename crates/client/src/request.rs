@@ -250,8 +250,9 @@ pub struct ScanSpec {
     pub lock: LockMode,
     /// What if a row is locked.
     pub wait: WaitPolicy,
-    /// Values of the distribution key: only their partition is scanned.
-    pub partition_key: Option<Vec<Value>>,
+    /// Values of the distribution key, in its order: only their partitions are scanned. All
+    /// partitions if there are none of it; refused if they do not fit the key.
+    pub partition_keys: Option<Vec<Vec<Value>>>,
     /// Read as of this epoch, which the session holds; with `in_transaction` the session's own
     /// changes are laid over it. Not with locks.
     pub snapshot: Option<Epoch>,
@@ -286,7 +287,7 @@ impl ScanSpec {
             limit: None,
             lock: LockMode::Committed,
             wait: WaitPolicy::Wait,
-            partition_key: None,
+            partition_keys: None,
             snapshot: None,
             in_transaction: false,
             program: None,

@@ -318,6 +318,14 @@ impl Table {
         Some(self.partition_of_hash(encoder.finish().distribution_hash()))
     }
 
+    /// The partition of the rows with these values of the distribution key, in its order; `None`
+    /// when they do not fit it.
+    pub fn partition_of_distribution(&self, values: &[Value]) -> Option<PartitionIndex> {
+        let complete = values.len() == self.distribution_key.len();
+        let key = complete.then(|| self.key_of_values(&self.distribution_key, values))??;
+        Some(self.partition_of_hash(key.distribution_hash()))
+    }
+
     /// The partition of an encoded row.
     pub fn partition_of_row(&self, row: &[u8]) -> PartitionIndex {
         let key = self.key_of_row(&self.distribution_key, row);

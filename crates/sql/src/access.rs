@@ -71,6 +71,21 @@ const KEYS_MAX: usize = 128;
 /// How often a lookup by unique key starts anew because its row had changed.
 const RECHECKS_MAX: u32 = 8;
 
+/// What a scan looks through.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    pub(crate) range: ScanRange,
+    /// Keys of the partitions that are asked; all of them, if there are none.
+    pub(crate) partition_keys: Option<Vec<Values>>,
+}
+
+impl Asked {
+    /// The whole table.
+    pub(crate) fn heap() -> Self {
+        Self { range: ScanRange::Heap, partition_keys: None }
+    }
+}
+
 /// Reads one table in one way.
 #[derive(Clone, Debug)]
 pub(crate) struct Reader {
@@ -127,10 +142,11 @@ impl Reader {
         }
     }
 
-    /// Scans a range of an index, or the heap. With a program there is no limit and no lock.
+    /// Scans a range of an index, or the heap, in some partitions or in all. With a program there
+    /// is no limit and no lock.
     pub(crate) fn scan(
         &self,
-        range: ScanRange,
+        asked: Asked,
         filter: Option<Expression>,
         limit: Option<u64>,
         program: Option<Arc<Program>>,
@@ -144,6 +160,7 @@ impl Reader {
             ReadMode::Locking(lock, wait) => (lock, wait, true, None),
             ReadMode::Guarded(lock) => (lock, WaitPolicy::Wait, true, None),
         };
+        let Asked { range, partition_keys } = asked;
         self.kernel.scan(ScanSpec {
             table: self.table.id,
             range,
@@ -152,7 +169,7 @@ impl Reader {
             limit,
             lock,
             wait,
-            partition_key: None,
+            partition_keys,
             snapshot,
             in_transaction,
             program,

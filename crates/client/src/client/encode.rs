@@ -2,6 +2,7 @@
 //!
 //! What does not fit the table's definition is refused here, before anything is sent.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use model::row::RowError;
@@ -242,20 +243,23 @@ fn bound(
     Ok(Some((key.0, *inclusive)))
 }
 
-/// The partitions a scan visits: all, or the one of a distribution key.
+/// The partitions a scan visits: all, or those of some values of the distribution key, each once.
 pub(super) fn scan_partitions(
     cluster: &ClusterState,
     table: &Table,
-    partition_key: Option<&[Value]>,
+    partition_keys: Option<&[Vec<Value>]>,
 ) -> Result<Vec<PartitionId>, Refusal> {
-    let Some(values) = partition_key else { return Ok(cluster.partitions(table).collect()) };
-    if values.len() != table.distribution_key.len() {
-        return Err(bad(table, "the distribution key has another number of columns"));
+    let Some(keys) = partition_keys else { return Ok(cluster.partitions(table).collect()) };
+    let mut partitions = BTreeSet::new();
+    for values in keys {
+        if values.len() != table.distribution_key.len() {
+            return Err(bad(table, "the distribution key has another number of columns"));
+        }
+        let index = table.partition_of_distribution(values);
+        let index = index.ok_or_else(|| bad(table, "a value does not fit the distribution key"))?;
+        partitions.insert(PartitionId { table: table.id, index });
     }
-    let key = table.key_of_values(&table.distribution_key, values);
-    let key = key.ok_or_else(|| bad(table, "a value does not fit the distribution key"))?;
-    let index = table.partition_of_hash(key.distribution_hash());
-    Ok(vec![PartitionId { table: table.id, index }])
+    Ok(partitions.into_iter().collect())
 }
 
 /// Checks a scan's filter.

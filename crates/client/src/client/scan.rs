@@ -521,7 +521,7 @@ fn plan(
 ) -> Result<(Opened, VecDeque<PartitionId>), Refusal> {
     let table = encode::table_of(cluster, spec.table)?;
     encode::check_filter(table, spec.filter.as_ref())?;
-    let partitions = encode::scan_partitions(cluster, table, spec.partition_key.as_deref())?;
+    let partitions = encode::scan_partitions(cluster, table, spec.partition_keys.as_deref())?;
     let ordered = matches!(spec.range, ScanRange::Index { order: Some(_), .. });
     let opened = Opened {
         table_version: table.version,

@@ -430,7 +430,7 @@ impl Join {
         Ok(ScanSpec {
             range: ScanRange::Keys { index, keys: keys.keys },
             projection: Projection::of(columns.collect()),
-            partition_key: keys.partition_key,
+            partition_keys: keys.partition_key.map(|key| vec![key]),
             snapshot: self.snapshot,
             program: Some(program.clone()),
             ..ScanSpec::heap(lookup.table)
@@ -517,10 +517,7 @@ fn keys_of_scans(table: &Table, lookup: &Lookup, keys: Vec<Vec<Value>>) -> VecDe
         let of_partition: Option<Vec<Value>> = places
             .as_ref()
             .and_then(|places| places.iter().map(|at| key.get(*at).cloned()).collect());
-        let hash = of_partition.as_ref().and_then(|values| {
-            let key = table.key_of_values(&table.distribution_key, values)?;
-            Some(table.partition_of_hash(key.distribution_hash()))
-        });
+        let hash = of_partition.as_deref().and_then(|key| table.partition_of_distribution(key));
         let of = by_partition.entry(hash).or_default();
         of.partition_key = of_partition.filter(|_| hash.is_some());
         of.keys.push(key);

@@ -9,7 +9,6 @@
 
 use std::sync::Arc;
 
-use client::ScanRange;
 use model::{Epoch, Table, Value};
 use sql_expression::SqlError;
 use sql_parser::ast::{self, BackupSubject};
@@ -21,7 +20,7 @@ use super::now;
 use super::options::Options;
 use super::rows::encode;
 use super::throttle::Throttle;
-use crate::access::{ReadMode, Reader};
+use crate::access::{Asked, ReadMode, Reader};
 use crate::backup_jobs::host::{
     BackupFiles, BackupReply, BackupRequest, Contents, SavedDatabase, SavedTable, SavedView,
     answered, ask, done, failed,
@@ -274,7 +273,7 @@ async fn rows(
     writing: &mut Writing<'_>,
 ) -> Result<u64, SqlError> {
     let (files, job) = (writing.files, writing.job);
-    let mut scan = reader.scan(ScanRange::Heap, None, None, None);
+    let mut scan = reader.scan(Asked::heap(), None, None, None);
     let is_large = reader.references().is_some();
     let mut buffer = Vec::with_capacity(PORTION + PORTION / 4);
     let mut waiting = std::collections::VecDeque::new();

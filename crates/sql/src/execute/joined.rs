@@ -24,17 +24,18 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use client::{IndexBound, ScanRange, ScanSpec};
-use model::{ColumnId, ErrorCode, IndexId, Table, TableId, Value};
+use model::{ColumnId, ErrorCode, IndexId, TableId, Value};
 use sql_expression::{
     EvalContext, Expression, Node, Obstacle, ProgramBuilder, ProgramColumn, SqlError, SubqueryId,
 };
 use stdx::Duration;
 use vector::{Block, GIVEN_BYTES_MAX, JoinPlan, LOOKUPS_MAX, Lookup, Matching, Program};
 
+use crate::access::Asked;
 use crate::execute::columns::Shape;
 use crate::execute::pushdown::{self, GroupProgram, untranslated};
 use crate::execute::run::Run;
-use crate::execute::scan::{Located, locate};
+use crate::execute::scan::{Located, asked, locate};
 use crate::kernel::{Failure, Scan};
 use crate::plan::operator::places_of;
 use crate::plan::operator::{AccessPath, Aggregate, Formula, Operator, TableScan};
@@ -487,23 +488,24 @@ impl JoinedRead {
         }
         let table = &scan.definition.table;
         let located = locate(run, scan, &[]).map_err(Stopped::Failed)?;
-        let ranges: Vec<(ScanRange, Option<Vec<Value>>)> = match located {
+        let ranges = match located {
             Located::Nothing => Vec::new(),
-            Located::All => vec![(ScanRange::Heap, None)],
-            Located::Ranges { ranges, .. } => ranges.into_iter().map(|r| (r, None)).collect(),
+            Located::All => vec![ScanRange::Heap],
+            Located::Ranges { ranges, .. } => ranges,
             Located::Keys(keys) => {
                 let Some(index) = index_of_key(scan).filter(|_| keys.len() <= KEYS_MAX) else {
                     return Err(Stopped::NotPushed);
                 };
-                keys.into_iter().map(|key| range_of_key(table, index, key)).collect()
+                keys.into_iter().map(|key| range_of_key(index, key)).collect()
             }
         };
+        let asked = asked(run, scan, ranges, &[]);
         let plan = Arc::new(plan);
         let snapshot = run.session.read_snapshot(&joined.tables).await.map_err(Stopped::Failed)?;
         let projection = scan.projection();
-        let spec = |(range, partition_key)| ScanSpec {
+        let spec = |Asked { range, partition_keys }| ScanSpec {
             range,
-            partition_key,
+            partition_keys,
             projection: projection.clone(),
             snapshot,
             program: Some(program.clone()),
@@ -511,7 +513,7 @@ impl JoinedRead {
             ..ScanSpec::heap(table.id)
         };
         let kernel = &run.session.kernel;
-        let open = ranges.into_iter().map(|range| kernel.scan(spec(range))).collect();
+        let open = asked.into_iter().map(|asked| kernel.scan(spec(asked))).collect();
         Ok(Self { open })
     }
 
@@ -537,14 +539,8 @@ fn index_of_key(scan: &TableScan) -> Option<IndexId> {
     index.filter(|_| is_primary).map(|index| index.id)
 }
 
-/// The range of one primary key, and the values that say in which partition it is.
-fn range_of_key(table: &Table, index: IndexId, key: Vec<Value>) -> (ScanRange, Option<Vec<Value>>) {
-    let value = |column: &ColumnId| {
-        let at = table.primary_key.iter().position(|of| of == column)?;
-        key.get(at).cloned()
-    };
-    let partition_key = table.distribution_key.iter().map(value).collect();
+/// The range of one primary key.
+fn range_of_key(index: IndexId, key: Vec<Value>) -> ScanRange {
     let bound = Some(IndexBound::including(key));
-    let (lower, upper) = (bound.clone(), bound);
-    (ScanRange::Index { index, lower, upper, order: None }, partition_key)
+    ScanRange::Index { index, lower: bound.clone(), upper: bound, order: None }
 }

@@ -57,6 +57,7 @@ pub(crate) fn select(plan: &QueryPlan) -> Option<PointSelect> {
         width: scan.definition.columns.len(),
         wanted: scan.wanted.clone(),
         path: scan.path.clone(),
+        distribution: None,
         conditions: Vec::new(),
         lock: scan.lock,
         limit: None,

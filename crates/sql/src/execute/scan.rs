@@ -9,6 +9,7 @@
 
 pub(crate) mod listed;
 mod order;
+pub(crate) mod partitions;
 mod stored;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -22,7 +23,7 @@ use sqltype::{Datum, SqlType, TypeKind};
 use vector::{Block, Program};
 use wire::{LockMode, WaitPolicy};
 
-use crate::access::{ReadMode, Reader, Values};
+use crate::access::{Asked, ReadMode, Reader, Values};
 use crate::catalog::ColumnDefinition;
 use crate::catalog::hidden::{self, Hidden};
 use crate::execute::key::{KeyValue, key_value};
@@ -281,9 +282,39 @@ async fn begin<'p>(
     if let (Some(program), Some(sets)) = (&mut program, narrowed) {
         Arc::make_mut(program).members.extend(sets);
     }
-    let scan_of = |range| reader.scan(range, filter.clone(), limit, program.clone());
-    let open = ranges.into_iter().map(scan_of).collect();
+    let asked = asked(run, scan, ranges, &[]);
+    let scan_of = |asked| reader.scan(asked, filter.clone(), limit, program.clone());
+    let open = asked.into_iter().map(scan_of).collect();
     Ok(TableCursor::Scans { scan, open, checks, outside, enough })
+}
+
+/// The ranges of a scan, each with keys of the partitions that are asked; all of them, if there are
+/// none. Ranges that no partition can have rows of are left out.
+pub(crate) fn asked(
+    run: &mut Run<'_>,
+    scan: &TableScan,
+    ranges: Vec<ScanRange>,
+    row: &[Datum],
+) -> Vec<Asked> {
+    let table = &scan.definition.table;
+    if table.partition_count < 2 {
+        let everywhere = |range| Asked { range, partition_keys: None };
+        return ranges.into_iter().map(everywhere).collect();
+    }
+    let mut of_conditions = None;
+    let mut of_range = |range: ScanRange| {
+        let partition_keys = match partitions::of_range(table, &range) {
+            Some(key) => Some(vec![key]),
+            None => of_conditions
+                .get_or_insert_with(|| {
+                    partitions::of_conditions(scan, |value, of| key_of(run, value, of, row))
+                })
+                .clone(),
+        };
+        let some = partition_keys.as_ref().is_none_or(|keys| !keys.is_empty());
+        some.then_some(Asked { range, partition_keys })
+    };
+    ranges.into_iter().filter_map(&mut of_range).collect()
 }
 
 /// Why the rows of a scan do not go through a program, if they do not.
@@ -756,9 +787,12 @@ pub(crate) async fn look_up(
                 keys.extend(located);
             }
             Located::Ranges { ranges: located, .. } => {
-                ranges.extend(located.into_iter().map(|range| (at, range)));
+                ranges.extend(asked(run, scan, located, row).into_iter().map(|of| (at, of)));
             }
-            Located::All => ranges.push((at, ScanRange::Heap)),
+            Located::All => {
+                let all = asked(run, scan, vec![ScanRange::Heap], row);
+                ranges.extend(all.into_iter().map(|of| (at, of)));
+            }
         }
     }
     if keys.is_empty() && ranges.is_empty() {
@@ -788,7 +822,7 @@ pub(crate) async fn look_up(
         let open: Vec<(usize, Scan)> = ranges
             .by_ref()
             .take(16)
-            .map(|(at, range)| (at, reader.scan(range, None, None, None)))
+            .map(|(at, asked)| (at, reader.scan(asked, None, None, None)))
             .collect();
         if open.is_empty() {
             return Ok((found, Some(held)));

@@ -222,18 +222,22 @@ fn compared(
     }
 }
 
-/// The partitions that are asked. Where a value decides that is not known here, one by a key.
+/// The partitions that are asked. Where a value decides that is not known here, so many by key.
 fn partitions(scan: &TableScan) -> Vec<String> {
     let table = &scan.definition.table;
-    let all = || (0..table.partition_count).map(|at| format!("p{at}")).collect();
-    let keys = match &scan.path {
-        AccessPath::Primary { keys } => keys,
-        AccessPath::Unique { .. } => return vec!["1 by key".to_owned()],
-        AccessPath::Ranges { .. } | AccessPath::Full => return all(),
+    let (keys, columns) = match (&scan.path, &scan.distribution) {
+        (AccessPath::Primary { keys }, _) => (keys, &table.primary_key),
+        (AccessPath::Unique { .. }, _) => return vec!["1 by key".to_owned()],
+        (AccessPath::Ranges { .. } | AccessPath::Full, Some(keys)) => {
+            (keys, &table.distribution_key)
+        }
+        (AccessPath::Ranges { .. } | AccessPath::Full, None) => {
+            return (0..table.partition_count).map(|at| format!("p{at}")).collect();
+        }
     };
     let mut found: Vec<String> = Vec::new();
     for key in keys {
-        let types = table.primary_key.iter().filter_map(|column| {
+        let types = columns.iter().filter_map(|column| {
             scan.definition.columns.iter().find(|of| of.column == *column).map(|of| &of.sql_type)
         });
         let values = key.iter().zip(types).map(|(value, sql_type)| {
@@ -243,9 +247,13 @@ fn partitions(scan: &TableScan) -> Vec<String> {
             }
         });
         let values: Option<Vec<model::Value>> = values.collect();
-        match values.and_then(|values| table.partition_of_key(&values)) {
+        let partition = values.and_then(|values| match &scan.path {
+            AccessPath::Primary { .. } => table.partition_of_key(&values),
+            _ => table.partition_of_distribution(&values),
+        });
+        match partition {
             Some(at) => found.push(format!("p{}", at.0)),
-            None => return vec!["1 by key".to_owned()],
+            None => return vec![format!("{} by key", keys.len())],
         }
     }
     found.sort_unstable_by_key(|name| (name.len(), name.clone()));

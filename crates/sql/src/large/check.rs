@@ -13,7 +13,7 @@ use model::{ColumnId, Epoch, ErrorCode, Table, Value};
 use wire::Projection;
 
 use super::decode;
-use crate::access::{ReadMode, Reader, Values};
+use crate::access::{Asked, ReadMode, Reader, Values};
 use crate::kernel::{Failure, Kernel};
 
 /// A value's distribution key and number, encoded.
@@ -88,7 +88,7 @@ pub(crate) async fn sum(
         mode: ReadMode::Snapshot(snapshot),
         projection: Projection::All,
     };
-    let mut scan = reader.scan(client::ScanRange::Heap, None, None, None);
+    let mut scan = reader.scan(Asked::heap(), None, None, None);
     let (mut sum, mut bytes) = (0u64, Vec::new());
     while let Some(rows) = scan.next().await? {
         for row in rows {

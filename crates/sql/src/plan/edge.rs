@@ -59,6 +59,7 @@ fn edge(table: &FromTable, scan: &TableScan, call: &AggregateCall) -> Option<Edg
         width: scan.width,
         wanted: scan.wanted.clone(),
         path,
+        distribution: scan.distribution.clone(),
         conditions: scan.conditions.clone(),
         lock: None,
         limit: Some(Bounds { count: Some(one), offset: None }),

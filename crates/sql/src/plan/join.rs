@@ -259,6 +259,14 @@ impl JoinPlanner<'_> {
             Source::Table(definition) => {
                 let Priced { path, rows, covered, usable, allowed } =
                     self.path(at, &conditions, before);
+                let distribution = match path {
+                    AccessPath::Primary { .. } | AccessPath::Unique { .. } => None,
+                    AccessPath::Ranges { .. } | AccessPath::Full => {
+                        self.with_target(at, before, |target| {
+                            path::distribution(target, &conditions)
+                        })
+                    }
+                };
                 let changes = table.lock.is_some() && self.tables.len() == 1;
                 let hidden = changes && definition.hidden_key.is_some();
                 let scan = TableScan {
@@ -268,6 +276,7 @@ impl JoinPlanner<'_> {
                     width,
                     wanted: table.used.iter().copied().collect(),
                     path,
+                    distribution,
                     conditions: formulas(conditions),
                     lock: table.lock,
                     limit: None,
@@ -308,10 +317,20 @@ impl JoinPlanner<'_> {
         conditions: &[Expression],
         before: &BTreeSet<usize>,
     ) -> Priced {
+        let chosen = self.with_target(at, before, |target| Some(path::choose(target, conditions)));
+        chosen.unwrap_or_else(|| Priced::whole(1_000.0))
+    }
+
+    /// What is found out of a stored table, with values of the tables before it at hand; nothing of
+    /// other sources.
+    fn with_target<T>(
+        &self,
+        at: usize,
+        before: &BTreeSet<usize>,
+        find: impl FnOnce(&Target<'_>) -> Option<T>,
+    ) -> Option<T> {
         let table = &self.tables[at];
-        let Source::Table(definition) = &table.source else {
-            return Priced::whole(1_000.0);
-        };
+        let Source::Table(definition) = &table.source else { return None };
         let available =
             |place: u32| self.table_at(place as usize).is_some_and(|table| before.contains(&table));
         let target = Target {
@@ -320,7 +339,7 @@ impl JoinPlanner<'_> {
             is_available: &available,
             allows: &|name| table.allows(name),
         };
-        path::choose(&target, conditions)
+        find(&target)
     }
 
     fn left(

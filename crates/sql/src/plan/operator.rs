@@ -259,6 +259,9 @@ pub(crate) struct TableScan {
     /// Which columns are fetched: positions in the definition.
     pub(crate) wanted: Vec<usize>,
     pub(crate) path: AccessPath,
+    /// The distribution keys that its rows can have, each in the order of that key: other
+    /// partitions are not asked. All are, if none are named.
+    pub(crate) distribution: Option<Vec<Vec<Expression>>>,
     /// What must be true of a row, of this table and those before: all of it is checked here; what
     /// the kernel can evaluate is checked there first.
     pub(crate) conditions: Vec<Formula>,
@@ -328,6 +331,13 @@ pub(crate) struct IndexRange {
     pub(crate) like: Option<Pattern>,
     /// The next column is not NULL.
     pub(crate) not_null: bool,
+}
+
+impl IndexRange {
+    /// Whether nothing bounds the column behind the equal ones.
+    pub(crate) fn is_fixed(&self) -> bool {
+        self.low.is_none() && self.high.is_none() && self.like.is_none() && !self.not_null
+    }
 }
 
 /// What a column of an index is equal to.

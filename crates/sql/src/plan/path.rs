@@ -8,6 +8,8 @@
 //! # Not here
 //! Values: the same path serves every execution (`execute::scan`).
 
+mod distribution;
+
 use std::rc::Rc;
 
 use collation::CollationId;
@@ -17,6 +19,8 @@ use sqltype::{Datum, TypeKind};
 use crate::catalog::{KeyDefinition, KeyKind, TableDefinition};
 use crate::plan::operator::{AccessPath, EqualTo, Formula, IndexRange, Pattern};
 use crate::plan::order::BETWEEN;
+
+pub(crate) use distribution::distribution;
 
 /// A path with its price: about how many rows it reads.
 #[derive(Debug)]
@@ -104,7 +108,7 @@ pub(crate) fn choose(target: &Target<'_>, conditions: &[Expression]) -> Priced {
         allowed |= bit;
         for priced in [point(target, key, &facts), ranges(key, &facts)].into_iter().flatten() {
             usable |= bit;
-            if priced.rows < best.rows {
+            if price(&priced) < price(&best) {
                 best = priced;
             }
         }
@@ -118,6 +122,15 @@ pub(crate) fn choose(target: &Target<'_>, conditions: &[Expression]) -> Priced {
             _ => false,
         };
     best
+}
+
+/// What paths are compared by. A range of an index is opened in partitions, whatever it is thought
+/// to find: one row by key is better.
+fn price(priced: &Priced) -> f64 {
+    match priced.path {
+        AccessPath::Ranges { .. } if priced.rows < 2.0 => 1.5 + priced.rows / 4.0,
+        _ => priced.rows,
+    }
 }
 
 /// Whether a condition compares one column, and in the order that an index of it has: what is

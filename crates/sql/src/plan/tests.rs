@@ -388,6 +388,60 @@ fn sizes_of_tables_say_how_many_rows_are_looked_up() {
 }
 
 #[test]
+fn a_whole_key_of_many_columns_finds_one_row() {
+    let mut harness = harness();
+    harness.ok("CREATE TABLE w (a INT, b INT, c INT, d INT, PRIMARY KEY (a, b, c, d))");
+    harness
+        .ok("CREATE TABLE x (id INT PRIMARY KEY, a INT NOT NULL, b INT NOT NULL, c INT NOT NULL, \
+         UNIQUE KEY (a, b, c))");
+    let path = |sql: &str| {
+        let plan = planned_query(&harness, sql);
+        let Operator::Project { input, .. } = &plan.root else { panic!("{sql}") };
+        let Operator::Scan(scan) = &**input else { panic!("{sql}") };
+        scan.path.clone()
+    };
+    // Four columns of an index are thought to leave less than a row.
+    let whole = path("SELECT * FROM w WHERE a = 1 AND b = 2 AND c = 3 AND d = 4");
+    assert!(matches!(whole, AccessPath::Primary { .. }), "{whole:?}");
+    let whole = path("SELECT * FROM x WHERE a = 1 AND b = 2 AND c = 3");
+    assert!(matches!(whole, AccessPath::Unique { .. }), "{whole:?}");
+    let some = path("SELECT * FROM w WHERE a = 1 AND b = 2 AND c = 3");
+    assert!(matches!(some, AccessPath::Ranges { .. }), "{some:?}");
+}
+
+#[test]
+fn conditions_that_fix_the_distribution_key_name_its_values() {
+    let mut harness = harness();
+    harness
+        .ok("CREATE TABLE s (a INT, b INT, c INT, v VARCHAR(10), PRIMARY KEY (a, b, c), KEY (c)) \
+         PARTITION BY KEY (a, b) PARTITIONS 4");
+    let keys = |sql: &str| {
+        let plan = planned_query(&harness, &format!("SELECT * FROM s WHERE {sql}"));
+        let Operator::Project { input, .. } = &plan.root else { panic!("{sql}") };
+        let Operator::Scan(scan) = &**input else { panic!("{sql}") };
+        scan.distribution.as_ref().map(Vec::len)
+    };
+    for (sql, expected) in [
+        ("a = 1 AND b = 2", Some(1)),
+        ("a = 1 AND b IN (2, 3) AND c > 5", Some(2)),
+        ("a IN (1, 2) AND b IN (2, 3) AND v = 'x'", Some(4)),
+        ("c > 3 AND a <=> 1 AND b = 2", Some(1)),
+        ("b = 2 AND (a = 1 AND c = 5 OR a = 2 AND c > 3)", Some(2)),
+        ("(a, b) IN ((1, 2), (3, 4), (5, 6))", Some(3)),
+        ("a = 1", None),
+        ("a = 1 AND b > 2", None),
+        ("a = 1 AND (b = 2 OR c = 3)", None),
+        ("a = 1 AND NOT b = 2", None),
+        ("a = b AND b = 2", None),
+        ("a = 1 AND b = 2 OR c = 4", None),
+        // These leave hardly any partition out.
+        ("a = 1 AND b IN (1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17)", None),
+    ] {
+        assert_eq!(keys(sql), expected, "{sql}");
+    }
+}
+
+#[test]
 fn a_kept_plan_is_for_its_definitions() {
     let mut harness = harness();
     let (plan, _) = planned(&harness, "DELETE FROM t WHERE id = ?", &[one()]);

@@ -129,16 +129,33 @@ fn ordered_streams_are_merged_and_asked_for_more_when_empty() {
 }
 
 #[test]
-fn a_scan_with_a_partition_key_visits_one_partition() {
+fn a_scan_with_partition_keys_visits_their_partitions_once() {
     let mut sim = Sim::new();
     let cluster = sim.world.shared.cluster.clone();
-    let key = keys_in(&cluster, BASE, 3)[1];
-    let (_, opened) =
-        sim.scan(ScanSpec { partition_key: Some(ints(&[key])), ..ScanSpec::heap(BASE) });
+    let keys = keys_in(&cluster, BASE, 3);
+    let of = |keys: &[i64]| ScanSpec {
+        partition_keys: Some(keys.iter().map(|key| ints(&[*key])).collect()),
+        ..ScanSpec::heap(BASE)
+    };
+    let (_, opened) = sim.scan(of(&keys[1..2]));
     assert_eq!(opened.len(), 1);
-    assert_eq!(opened[0].request.partition, partition(&cluster, BASE, key));
+    assert_eq!(opened[0].request.partition, partition(&cluster, BASE, keys[1]));
     sim.batch(&opened[0], &[7], ScanStatus::Finished);
     assert_eq!(sim.rows(), (vec![7], true));
+    let of_key = |key: i64| partition(&cluster, BASE, key);
+    let other = (0..100).find(|key| of_key(*key) != of_key(keys[0])).expect("another partition");
+    let (_, opened) = sim.scan(of(&[other, keys[0], other, keys[1]]));
+    let mut wanted = [keys[0], other].map(of_key);
+    wanted.sort();
+    assert_eq!(opened.iter().map(|open| open.request.partition).collect::<Vec<_>>(), wanted);
+    for open in &opened {
+        sim.batch(open, &[], ScanStatus::Finished);
+    }
+    assert_eq!(sim.rows(), (vec![], true));
+    // No row can have one of no keys.
+    let (_, opened) = sim.scan(of(&[]));
+    assert!(opened.is_empty());
+    assert_eq!(sim.rows(), (vec![], true));
 }
 
 #[test]
@@ -160,7 +177,7 @@ fn bounds_are_encoded_and_bad_specs_are_refused() {
     assert_eq!(bytes.len(), 8);
     let bad = [
         (ScanSpec { range: range(ints(&[5, 6])), ..heap.clone() }, ErrorCode::ValueOutOfRange),
-        (ScanSpec { partition_key: Some(vec![]), ..heap.clone() }, ErrorCode::BadRequest),
+        (ScanSpec { partition_keys: Some(vec![vec![]]), ..heap.clone() }, ErrorCode::BadRequest),
         (ScanSpec { lock: LockMode::Shared, ..heap.clone() }, ErrorCode::BadRequest),
         (
             ScanSpec {

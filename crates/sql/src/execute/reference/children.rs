@@ -27,7 +27,7 @@ use crate::error::of_refusal;
 use crate::execute::insert::BATCH;
 use crate::execute::row::RowMaker;
 use crate::execute::run::{Boxed, Run};
-use crate::execute::scan::datum_of;
+use crate::execute::scan::{datum_of, partitions};
 use crate::kernel::Scan;
 use crate::large::read::complete_locked;
 use crate::plan::Planner;
@@ -246,8 +246,10 @@ async fn referring_rows(
                     upper: bound,
                     order: None,
                 };
+                let partition_key = partitions::of_range(&table.table, &range);
                 let scan = run.session.kernel.scan(ScanSpec {
                     range,
+                    partition_keys: partition_key.map(|key| vec![key]),
                     projection: Projection::All,
                     limit: one.then_some(1),
                     lock,
