@@ -110,6 +110,31 @@ pub struct EpochView {
     pub completed_at: Instant,
     /// Epochs whose versions must be kept, ascending.
     pub retained: Vec<Epoch>,
+    /// When the newest complete epochs ended, by the clock of their driver: microseconds since 1970
+    /// in UTC, ascending like the epochs.
+    pub ended: VecDeque<(Epoch, u64)>,
+}
+
+/// Epochs of which a worker knows when they ended.
+const ENDED_MAX: usize = 8_192;
+
+impl EpochView {
+    /// Notes when an epoch ended. What does not ascend is left out.
+    pub fn note_end(&mut self, (epoch, at): (Epoch, u64)) {
+        if self.ended.back().is_some_and(|last| last.0 >= epoch || last.1 >= at) {
+            return;
+        }
+        if self.ended.len() >= ENDED_MAX {
+            self.ended.pop_front();
+        }
+        self.ended.push_back((epoch, at));
+    }
+
+    /// When epochs from one on have ended, as far as it is known, at most so many.
+    pub fn ended_from(&self, epoch: Epoch, most: usize) -> Vec<(Epoch, u64)> {
+        let first = self.ended.partition_point(|ended| ended.0 < epoch);
+        self.ended.range(first..).take(most).copied().collect()
+    }
 }
 
 /// A rule broken on purpose, to prove that the simulation notices. Never set outside tests.
@@ -193,6 +218,17 @@ pub enum Mutation {
     StateChangesLost,
     /// A change of accounts counts as made from those that are there when it is proposed.
     AccountsChangedUnseen,
+    /// Between the changes that a copied replica fetches for change streams and those that it notes
+    /// itself some epochs are left out.
+    StreamsLeaveGaps,
+    /// A copied replica fetches changes for change streams of epochs that it notes itself.
+    StreamsOverlap,
+    /// A copied replica takes the older changes of change streams to be there.
+    StreamsLackOlder,
+    /// The changes of an epoch are given as all before it is complete.
+    StreamsEndEpochsEarly,
+    /// What is acknowledged of a change stream takes later epochs with it.
+    StreamsForgetEarly,
     /// SQL: the parent of a row is looked for, and not locked.
     SqlParentsUnlocked,
     /// SQL: rows that refer to a row that goes keep what they say.
@@ -222,6 +258,9 @@ pub struct Shared {
     pub workers: u8,
     /// The clock of this turn.
     pub now: Instant,
+    /// The time of day when that clock showed nothing: nanoseconds since 1970 in UTC. The host sets
+    /// it, again now and then.
+    pub day_origin: u64,
     /// The newest cluster state this worker has reached.
     pub cluster: Arc<ClusterState>,
     /// Limits and intervals.
@@ -276,6 +315,7 @@ impl Shared {
             worker,
             workers,
             now: Instant::ZERO,
+            day_origin: 0,
             cluster: Arc::default(),
             config,
             lease: LeaseCell::default(),
@@ -315,6 +355,11 @@ impl<'a> Ctx<'a> {
     /// The context of a turn of `actor`.
     pub fn new(shared: &'a mut Shared, actor: ActorKind) -> Self {
         Self { shared, actor }
+    }
+
+    /// The time of day: microseconds since 1970 in UTC. It may jump, and go back.
+    pub fn time_of_day(&self) -> u64 {
+        self.shared.day_origin.saturating_add(self.shared.now.as_nanos()) / 1_000
     }
 
     /// The time of this turn; the same throughout it.

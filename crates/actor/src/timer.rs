@@ -20,6 +20,8 @@ pub enum Timer {
     ParticipantTick,
     /// Participant: a checkpoint may go on, or a full disk is tried again.
     DiskTick,
+    /// Participant: replicas that have been copied fetch what change streams kept before.
+    StreamTick,
     /// Client: requests without answer, retries.
     ClientTick,
     /// Client: the application's own wake-up, by number.
@@ -39,6 +41,7 @@ impl Timer {
             Timer::CoordinatorQuiesce => "timer of quiet moments",
             Timer::ParticipantTick => "timer of the participant",
             Timer::DiskTick => "timer of the disk",
+            Timer::StreamTick => "timer of change streams",
             Timer::ClientTick => "timer of the client",
             Timer::Application(_) => "timer of the application",
             Timer::BuilderTick => "timer of the index builder",

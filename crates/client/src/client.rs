@@ -31,6 +31,7 @@ mod rows;
 mod scan;
 mod schema;
 mod snapshot;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod transaction;
@@ -336,6 +337,7 @@ impl Client {
                     self.inspect_answer(from, session, request, rows);
                 }
             }
+            Message::Stream(message) => self.stream_message(from, *message),
             Message::LinkDown { node, incarnation, closed } => {
                 let life = Life { node, incarnation };
                 self.avoided.link_down(life, closed, ctx.now());

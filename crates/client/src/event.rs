@@ -1,8 +1,10 @@
 //! What a client tells the actor that embeds it.
 
-use model::{Epoch, NodeId, OperationNumber, Refusal, TableId, TransactionId, Value, WorkerId};
+use model::{
+    Address, Epoch, NodeId, OperationNumber, Refusal, TableId, TransactionId, Value, WorkerId,
+};
 use vector::Block;
-use wire::{CoordinatorRef, Effect, TransactionState};
+use wire::{CoordinatorRef, Effect, StreamPiece, TransactionState};
 
 use crate::client::ScannedRows;
 
@@ -131,6 +133,9 @@ pub enum ClientResult {
     /// What the workers that were asked have told, by node and worker. Who could not be reached is
     /// missing.
     Inspected(Vec<Inspected>),
+    /// What participants have given of a change stream, by address. Who could not be reached in time
+    /// is missing.
+    Streamed(Vec<(Address, StreamPiece)>),
     /// The request was refused. A transaction that was open stays as it was.
     Failed(Refusal),
 }

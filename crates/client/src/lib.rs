@@ -19,6 +19,7 @@ mod harness;
 mod index_builder;
 mod joiner;
 mod request;
+mod subscription;
 
 pub use client::{Client, ClientOptions, ScannedRow, ScannedRows};
 pub use event::{
@@ -30,3 +31,4 @@ pub use joiner::Joiner;
 pub use request::{
     ClientOperation, ClientRead, IndexBound, OperationAction, ReadKey, ScanRange, ScanSpec,
 };
+pub use subscription::{Delivery, Subscription, opened, opening};

@@ -42,6 +42,10 @@ pub struct Epochs {
     current: Epoch,
     /// The newest epoch announced as complete.
     completed: Epoch,
+    /// When epochs ended that are not announced as complete.
+    ended: BTreeMap<Epoch, u64>,
+    /// When the last of them ended, or of those that were announced, by whichever driver.
+    ended_last: u64,
     /// Coordinators that have an epoch, with what they have drained.
     drained: BTreeMap<Address, Epoch>,
     /// Open snapshots: holders per coordinator.
@@ -101,8 +105,15 @@ impl Epochs {
     }
 
     fn state(&mut self, ctx: &mut Ctx<'_>, from: Address, message: EpochMessage) {
-        let EpochMessage::State { current, prepared, drained, committed, completed, snapshots } =
-            message
+        let EpochMessage::State {
+            current,
+            prepared,
+            drained,
+            committed,
+            completed,
+            snapshots,
+            ended,
+        } = message
         else {
             panic!("state is taken from a state message");
         };
@@ -116,6 +127,7 @@ impl Epochs {
         *highest = (*highest).max(prepared);
         self.current = self.current.max(current);
         self.completed = self.completed.max(completed);
+        self.ended_last = self.ended_last.max(ended);
         self.saves.note_committed(committed);
         if current > Epoch(0) || prepared.is_some() {
             self.drained.insert(from, drained);
@@ -139,6 +151,11 @@ impl Epochs {
         }
         // Who assigns none yet may have been told of any.
         self.completed = self.completed.min(self.current);
+        // Those before the present one have ended under a driver that has not said when.
+        let before = Epoch(self.current.0.saturating_sub(1));
+        if before > self.completed {
+            self.note_end(ctx, before);
+        }
         // If one has switched, all were prepared: the others may switch too.
         let active: Vec<Address> = self.drained.keys().copied().collect();
         if self.current > Epoch(0) {
@@ -228,6 +245,9 @@ impl Epochs {
             let due = self.switched_at + ctx.config().epoch_interval_idle;
             ctx.set_timer(Timer::EpochTick, due.since(ctx.now()));
         }
+        if self.current > Epoch(0) {
+            self.note_end(ctx, self.current);
+        }
         self.current = epoch;
         self.role = Role::Idle;
         for coordinator in everyone {
@@ -242,6 +262,12 @@ impl Epochs {
         if !self.wanted.is_empty() || self.saves.wants_switch(self.current) {
             self.begin_switch(ctx);
         }
+    }
+
+    /// An epoch has ended: nothing commits in it any more. Times ascend whatever clocks do.
+    fn note_end(&mut self, ctx: &Ctx<'_>, epoch: Epoch) {
+        self.ended_last = ctx.time_of_day().max(self.ended_last + 1);
+        self.ended.insert(epoch, self.ended_last);
     }
 
     /// Announces the newest complete epoch, and gives out the snapshots that waited for it.
@@ -268,9 +294,11 @@ impl Epochs {
             }
         }
         let retained = self.retained();
+        let later = self.ended.split_off(&complete.next());
+        let ended: Vec<_> = std::mem::replace(&mut self.ended, later).into_iter().collect();
         for coordinator in ctx.cluster().coordinators() {
-            let retained = retained.clone();
-            let message = EpochMessage::Completed { epoch: complete, retained };
+            let (retained, ended) = (retained.clone(), ended.clone());
+            let message = EpochMessage::Completed { epoch: complete, retained, ended };
             ctx.send(coordinator, Message::Epoch(message));
             fault_point!(ctx, "epochs: after a completion is sent");
         }

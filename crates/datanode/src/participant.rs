@@ -48,6 +48,7 @@ mod replica;
 mod replicate;
 mod rollback;
 mod scan;
+mod streams;
 #[cfg(test)]
 mod tests;
 mod waits;
@@ -79,6 +80,7 @@ use replica::Replica;
 use replicate::Then;
 use rollback::RollbackOrder;
 use scan::Scans;
+use streams::Streams;
 use waits::{Place, Wait, Waiting, Waits};
 
 /// The replicas of one worker and all that goes on in them.
@@ -92,6 +94,7 @@ pub struct Participant {
     doubts: Doubts,
     scans: Scans,
     copies: Copies,
+    streams: Streams,
     outcomes: Outcomes,
     decisions: Decisions,
     /// Legs for which something was found out in this turn; it is sent at its end.
@@ -372,6 +375,9 @@ impl Participant {
         if self.copies.any_drains() {
             self.end_drained_copies(ctx);
         }
+        if self.streams.are_unsettled() {
+            self.settle_streams(ctx);
+        }
         if self.disk.is_some() {
             self.end_disk_turn(ctx);
         }
@@ -475,6 +481,7 @@ impl Actor for Participant {
                     self.inspect(ctx, from, (session, request), what);
                 }
             }
+            Message::Stream(message) => self.handle_stream(ctx, from, *message),
             Message::LinkDown { node, incarnation, .. } => self.link_down(ctx, node, incarnation),
             other => panic!("the participant was sent {}", other.name()),
         }
@@ -486,6 +493,7 @@ impl Actor for Participant {
         match timer {
             Timer::ParticipantTick => self.waits_due(ctx),
             Timer::DiskTick => self.disk_due(ctx),
+            Timer::StreamTick => self.streams_due(),
             other => panic!("the participant was woken for {other:?}"),
         }
         self.end_turn(ctx);
@@ -527,6 +535,7 @@ impl Actor for Participant {
         let member = shared.cluster.member(shared.node, shared.incarnation);
         let complete = member.is_some_and(|member| member.status == MemberStatus::Active);
         self.check_copies();
+        self.streams.check();
         self.check_needed();
         let syncing = self.replicas.values().any(|replica| replica.syncing);
         assert!(!(complete && syncing), "a complete member has complete replicas");

@@ -14,6 +14,7 @@
 
 mod change;
 mod pieces;
+mod stream;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -30,6 +31,7 @@ use crate::schema::{Column, Description, LargeForm, Table};
 
 pub use change::{StateChange, TableChange};
 pub use pieces::{Assembled, CatalogPiece, Pieces, StateAssembly, StatePiece, StatePieces};
+pub use stream::{STREAMS_MAX, Stream};
 
 /// What a node does in the cluster.
 #[derive(
@@ -157,7 +159,10 @@ pub struct ClusterState {
     /// The entry that changed accounts last; 0 if none has.
     #[serde(default)]
     pub accounts_changed: ControlIndex,
-    /// Source of table and index identities.
+    /// Change streams by name.
+    #[serde(default)]
+    pub streams: BTreeMap<String, Stream>,
+    /// Source of identities of tables, indexes and streams.
     pub next_id: u32,
     /// Answers to the last schema change of each session, so that a repeat is recognised.
     #[serde(with = "pairs")]
@@ -336,6 +341,19 @@ pub enum SchemaChange {
         /// that go.
         changes: Vec<(String, Option<Description>)>,
     },
+    /// Begins a change stream. The answer is the identity of the stream, as that of a table. One of
+    /// the same name that keeps the same tables stays as it is.
+    KeepStream {
+        /// Its name.
+        name: String,
+        /// The tables whose changes it has; all tables if it names none.
+        tables: Vec<TableId>,
+    },
+    /// Ends a change stream, if there is one of this name.
+    DropStream {
+        /// Its name.
+        name: String,
+    },
     /// Removes a table with its indexes and rows.
     DropTable {
         /// The table.
@@ -401,6 +419,7 @@ impl SchemaChange {
             SchemaChange::KeepJournal { .. } => 10,
             SchemaChange::ColocateParts { change } => change.since().max(11),
             SchemaChange::ChangeAccounts { .. } => 15,
+            SchemaChange::KeepStream { .. } | SchemaChange::DropStream { .. } => 16,
             SchemaChange::Together { changes, .. } => {
                 changes.iter().map(SchemaChange::since).max().unwrap_or(1)
             }

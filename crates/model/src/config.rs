@@ -74,6 +74,13 @@ pub struct Config {
     pub transaction_memory: u64,
     /// Bytes of old row images per worker, kept for snapshots.
     pub version_memory: u64,
+    /// Bytes of committed changes per worker that are kept for each change stream until its
+    /// subscriber has them.
+    #[doc(alias = "MaxBufferedEpochBytes")]
+    pub buffered_epoch_bytes: u64,
+    /// Epochs whose changes are kept for a change stream that does not move on.
+    #[doc(alias = "MaxBufferedEpochs")]
+    pub buffered_epochs: u32,
     /// Sessions per participant whose last outcome is remembered.
     pub outcomes_max: u32,
     /// Rows sent per message when a replica is copied.
@@ -138,6 +145,8 @@ impl Config {
             data_memory: 4 << 30,
             transaction_memory: 0,
             version_memory: 512 << 20,
+            buffered_epoch_bytes: 64 << 20,
+            buffered_epochs: 3_000,
             outcomes_max: 1 << 20,
             copy_batch_rows: 128,
             copy_window: 8,

@@ -56,6 +56,10 @@ id!(
     TableId(u32), "t"
 );
 id!(
+    /// A change stream. Unique in the cluster, never reused.
+    StreamId(u32), "stream "
+);
+id!(
     /// An ordered or unique index of a table. Unique in the cluster, never reused.
     IndexId(u32), "x"
 );

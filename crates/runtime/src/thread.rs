@@ -30,6 +30,7 @@ use node::{Outgoing, Place, RestoreProgress, Worker};
 use stdx::{Duration, Instant};
 use wire::{ControlMessage, Envelope, Message};
 
+use crate::clock::since_1970;
 use crate::cluster::{ApplicationFactory, ApplicationPlace, Common, Event, Life, Role, entropy};
 use crate::crash::{PATIENCE, trace, write_trace};
 use crate::deadly::thread_runs;
@@ -79,6 +80,8 @@ pub(crate) struct Thread {
     /// How long to look for work before sleeping.
     spinner: Spinner,
     crowd: Crowd,
+    /// When workers were told the time of day last.
+    day_told_at: Instant,
     yielding: Yielding,
     turns: Turns,
     sharing: Sharing,
@@ -167,6 +170,7 @@ impl Thread {
             now: common.clock.now(),
             spinner: Spinner::new(spin, common.wake_cost),
             crowd: Crowd::open(),
+            day_told_at: Instant::ZERO,
             yielding: Yielding::new(),
             turns: Turns::default(),
             sharing: Sharing::new(&common, index),
@@ -260,6 +264,7 @@ impl Thread {
         loop {
             self.common.pulses[self.index].beat();
             self.mind_crowd();
+            self.mind_time_of_day();
             // The first turn has what workers have asked for when they were started, and may be the
             // last for long.
             self.turn()?;
@@ -287,6 +292,19 @@ impl Thread {
         let Some(share) = self.courtesy.look(self.now) else { return };
         let guests = self.guest.iter_mut().flat_map(|guest| &mut guest.hosted);
         self.hosted.iter_mut().chain(guests).for_each(|at| at.worker.crowd(share));
+    }
+
+    /// Tells workers the time of day, once in a while: the system's clock may have been set.
+    fn mind_time_of_day(&mut self) {
+        if self.now < self.day_told_at + DAY_TOLD_EVERY && self.day_told_at != Instant::ZERO {
+            return;
+        }
+        self.day_told_at = self.now;
+        let since_1970 = u64::try_from(since_1970().as_nanos()).unwrap_or(u64::MAX);
+        let origin = since_1970.saturating_sub(self.common.clock.now().as_nanos());
+        let guests = self.guest.iter_mut().flat_map(|guest| &mut guest.hosted);
+        let hosted = self.hosted.iter_mut().chain(guests);
+        hosted.for_each(|at| at.worker.shared_mut().day_origin = origin);
     }
 
     /// Does what there is to do, for a bounded time.
@@ -998,6 +1016,8 @@ const LOOKS_PER_POLL: u32 = 16;
 const LONG_WORK_MAX: Duration = Duration::from_micros(25);
 /// The same while key operations come in between: one step, unless it was a very short one.
 const LONG_WORK_MAX_SHARED: Duration = Duration::from_micros(5);
+/// How often workers are told the time of day.
+const DAY_TOLD_EVERY: Duration = Duration::from_secs(1);
 /// How often it is noted how far disks have been read back.
 const RESTORES_INTERVAL: Duration = Duration::from_millis(100);
 /// Events a flight recorder keeps.

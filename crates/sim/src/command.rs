@@ -52,7 +52,7 @@ const FAILURE_SHOWN_MAX: usize = 160;
 /// seed may mean another run, and another one may be the first to notice. `CopiesUndoChanges` is
 /// not here: one seed in hundreds meets two copies in such an order, and tests of the participant
 /// prove that it is noticed.
-const MUTATIONS: [(Mutation, u64); 43] = [
+const MUTATIONS: [(Mutation, u64); 48] = [
     (Mutation::BackupAppliesAtCommit, 1),
     (Mutation::OneStepEpochSwitch, 1),
     (Mutation::TakeoverForgetsCommits, 38),
@@ -89,6 +89,11 @@ const MUTATIONS: [(Mutation, u64); 43] = [
     (Mutation::RenewalLeavesOut, 6),
     (Mutation::StateChangesLost, 1),
     (Mutation::AccountsChangedUnseen, 1),
+    (Mutation::StreamsLeaveGaps, 4),
+    (Mutation::StreamsOverlap, 4),
+    (Mutation::StreamsLackOlder, 4),
+    (Mutation::StreamsEndEpochsEarly, 4),
+    (Mutation::StreamsForgetEarly, 4),
     (Mutation::SqlParentsUnlocked, 24),
     (Mutation::SqlSetNullLeftOut, 9),
     (Mutation::SqlPartsLeftOut, 9),

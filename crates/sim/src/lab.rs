@@ -21,6 +21,7 @@ use crate::workload::levels::LevelBook;
 use crate::workload::lists::ListBook;
 use crate::workload::registers::RegisterBook;
 use crate::workload::singles::SingleBook;
+use crate::workload::streams::StreamBook;
 
 /// How far a run has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -79,6 +80,8 @@ pub struct Lab {
     pub grants: RefCell<GrantBook>,
     /// Of rows with a single owner.
     pub ledger: RefCell<LedgerBook>,
+    /// Of the subscriber of a change stream.
+    pub streams: RefCell<Option<StreamBook>>,
     /// Of clients of an SQL node.
     pub sql: RefCell<SqlBook>,
 }
@@ -99,6 +102,7 @@ impl Lab {
             lists: RefCell::default(),
             grants: RefCell::default(),
             ledger: RefCell::default(),
+            streams: RefCell::default(),
             sql: RefCell::default(),
         })
     }

@@ -78,6 +78,8 @@ impl Scenario {
             storm: false,
             grants: false,
             sweeps: false,
+            streams: false,
+            ample_streams: true,
             sql: None,
             kinds,
         };

@@ -21,12 +21,12 @@ use client::{
     Savepoint, ScanSpec, SessionNumber, Token, UnsettledTransaction,
 };
 use model::{
-    Address, ClusterState, Epoch, ErrorClass, ErrorCode, NodeId, Refusal, SchemaChange, Table,
-    TableId, TransactionId, Value,
+    Address, ClusterState, Epoch, ErrorClass, ErrorCode, NodeId, Refusal, SchemaChange, StreamId,
+    Table, TableId, TransactionId, Value,
 };
 use stdx::{Duration, Instant, Prng};
 use vector::Block;
-use wire::{Inspection, Message, TransactionState};
+use wire::{Inspection, Message, StreamFetch, StreamPiece, TransactionState};
 
 use crate::world::{Acknowledged, Ambient};
 
@@ -46,6 +46,8 @@ enum Ask {
     Inspect { what: Inspection, node: Option<NodeId> },
     Outcome(UnsettledTransaction),
     Durable { epoch: Epoch, peek: bool },
+    Stream(Vec<(Address, StreamFetch)>),
+    Acknowledge(StreamId, Epoch),
     Savepoint,
     Sleep(Duration),
 }
@@ -68,6 +70,8 @@ impl Ask {
             Ask::Inspect { .. } => "inspect",
             Ask::Outcome(_) => "outcome",
             Ask::Durable { .. } => "durable",
+            Ask::Stream(_) => "fetch of a stream",
+            Ask::Acknowledge(..) => "acknowledgement of a stream",
             Ask::Savepoint => "savepoint",
             Ask::Sleep(_) => "sleep",
         }
@@ -342,6 +346,23 @@ impl Session {
         }
     }
 
+    /// Asks participants for changes of a stream; those that gave none in time are missing.
+    pub async fn fetch_stream(
+        &self,
+        fetches: Vec<(Address, StreamFetch)>,
+    ) -> Result<Vec<(Address, StreamPiece)>, Refusal> {
+        match self.result(Ask::Stream(fetches)).await {
+            ClientResult::Streamed(answers) => Ok(answers),
+            ClientResult::Failed(refusal) => Err(refusal),
+            other => panic!("a fetch ended in {other:?}"),
+        }
+    }
+
+    /// Says that the changes of a stream up to an epoch are not needed any more.
+    pub async fn acknowledge_stream(&self, stream: StreamId, through: Epoch) {
+        self.ask(Ask::Acknowledge(stream, through)).await;
+    }
+
     /// All rows of a scan.
     pub async fn scan(&self, spec: ScanSpec) -> Result<Vec<Vec<Value>>, Refusal> {
         self.scan_up_to(spec, usize::MAX).await
@@ -585,6 +606,11 @@ impl Application {
             Ask::Inspect { what, node } => client.inspect(ctx, session, what, node),
             Ask::Outcome(unsettled) => client.outcome(ctx, session, unsettled),
             Ask::Durable { epoch, peek } => client.await_durable(ctx, session, epoch, peek),
+            Ask::Stream(fetches) => client.fetch_stream(ctx, session, fetches),
+            Ask::Acknowledge(stream, through) => {
+                client.acknowledge_stream(ctx, stream, through);
+                return Some(Answer::Done);
+            }
             Ask::Savepoint => return Some(Answer::Savepoint(client.savepoint(session))),
             Ask::Sleep(span) => {
                 ctx.set_timer(Timer::Application(at as u32 + 1), span);

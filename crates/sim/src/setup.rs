@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use actor::Mutation;
 use model::{Config, NodeId};
+
 use stdx::{Duration, Prng};
+
+use crate::workload::{AMPLE_STREAMS, STREAMS_DRAW};
 
 /// Share of the drawn clusters that keep their state on disks.
 const DISKS_PERCENT: u64 = 50;
@@ -150,6 +153,8 @@ impl Setup {
         let mut of_disks = Prng::new(seed ^ 0xD15C);
         config.disk = of_disks.percent(DISKS_PERCENT) || disks;
         config.randomise(&mut prng);
+        (config.buffered_epoch_bytes, config.buffered_epochs) = *Prng::new(seed ^ STREAMS_DRAW)
+            .pick(&[(6 << 10, 40), AMPLE_STREAMS, AMPLE_STREAMS, AMPLE_STREAMS]);
         // Time is what a run costs: messages of idle nodes are bounded.
         let nodes = u64::from(setup.groups) * u64::from(setup.replicas);
         let busy = Duration::from_millis(nodes * u64::from(setup.workers) / 2);

@@ -24,6 +24,7 @@ pub mod ring;
 pub mod schema;
 pub mod singles;
 mod storm;
+pub mod streams;
 mod sweeps;
 
 use std::rc::Rc;
@@ -75,6 +76,13 @@ const STORM_DRAW: u64 = 0x570;
 const SWEEPS_PERCENT: u64 = 60;
 const SWEEPS_DRAW: u64 = 0x5EE;
 
+/// A session of the first client node that subscribes to a change stream. It leaves alone the seeds
+/// that are known to notice other mutations.
+const STREAMS_PERCENT: u64 = 30;
+pub(crate) const STREAMS_DRAW: u64 = 0x670;
+/// Bytes and epochs that participants keep for a stream where they have room.
+pub(crate) const AMPLE_STREAMS: (u64, u32) = (64 << 20, 1_000_000);
+
 /// A session on each client node that changes accounts.
 const GRANTS_PERCENT: u64 = 40;
 const GRANTS_DRAW: u64 = 0x64A;
@@ -117,6 +125,10 @@ pub struct Load {
     pub grants: bool,
     /// Two sessions of the first client node change all rows of a table at a time.
     pub sweeps: bool,
+    /// A session of the first client node subscribes to a change stream.
+    pub streams: bool,
+    /// Participants have room for all changes that a subscriber can leave for later.
+    pub ample_streams: bool,
     /// The client node that is an SQL node, if one is.
     pub sql: Option<model::NodeId>,
     /// What the sessions of each client node do; drawn when empty.
@@ -151,6 +163,8 @@ impl Load {
             // A scan of many partitions needs so many at once.
             sweeps: config.scans_max >= sweeps::SCANS_MIN
                 && Prng::new(seed ^ SWEEPS_DRAW).percent(SWEEPS_PERCENT),
+            streams: Prng::new(seed ^ STREAMS_DRAW).percent(STREAMS_PERCENT),
+            ample_streams: config.buffered_epochs >= AMPLE_STREAMS.1,
             sql: setup.sql.then(|| setup.client_nodes().last()).flatten(),
             kinds: Vec::new(),
         }
@@ -184,6 +198,7 @@ fn application(lab: &Rc<Lab>, load: &Load, place: &ApplicationPlace) -> Box<dyn 
             .chain(pair(load.registers, "registers"))
             .chain(storm)
             .chain(load.grants.then_some("grants"))
+            .chain((load.streams && place.node == load.first_client).then_some("streams"))
             .chain(pair(load.levels, "levels"))
             .chain(pair(load.sweeps && place.node == load.first_client, "sweeps"));
         drawn.chain(["watch", "inspect"]).chain(copies).chain(apart).collect()
@@ -233,6 +248,7 @@ async fn work(session: Session, lab: Rc<Lab>, load: Load, name: TaskName, kind: 
             "schema" => schema.round(&session, &lab).await,
             "singles" => singles.round(&session, &lab).await,
             "storm" => storm::round(&session, &lab).await,
+            "streams" => streams::round(&session, &lab, &load).await,
             "sweeps" => sweeps::round(&session, &lab).await,
             "queue" => storm::queue(&session, &lab).await,
             other => panic!("no such workload: {other}"),

@@ -356,6 +356,11 @@ impl World {
             hosts.push(Host::new(worker));
         }
         let origin = Instant::from_nanos(self.prng.between(1_000_000_000, 500_000_000_000));
+        // Clocks of hosts differ by seconds, and each life of a node may find another time.
+        let skew = Prng::new(self.setup.seed ^ origin.as_nanos()).below(10_000_000_000);
+        for host in &mut hosts {
+            host.worker.shared_mut().day_origin = RUN_BEGINS + skew - origin.as_nanos();
+        }
         let drift = self.setup.clock_drift_ppm;
         let gain = self.prng.between(0, 2 * drift) as i64 - drift as i64;
         let mut process = Process {
@@ -832,6 +837,8 @@ fn tail(name: &str, recorder: &FlightRecorder, lines: usize) -> String {
 
 /// Events a worker's flight recorder keeps.
 const RECORDER_SIZE: usize = 512;
+/// The time of day when a run begins: nanoseconds since 1970.
+const RUN_BEGINS: u64 = 1_795_000_000_000_000_000;
 /// Steps between two looks at who holds leases.
 const LEASE_CHECK_EVERY: u64 = 64;
 /// Steps between two comparisons of replicas that are in use.

@@ -76,6 +76,11 @@ pub enum EpochMessage {
         epoch: Epoch,
         /// Epochs whose versions must still be kept; others may go.
         retained: Vec<Epoch>,
+        /// When epochs ended that are complete since the last of these messages: microseconds since
+        /// 1970 in UTC by the driver's clock, ascending whatever that clock does. All that was
+        /// committed in an epoch was decided before it ended.
+        #[codec(since = 16)]
+        ended: Vec<(Epoch, u64)>,
     },
     /// A new driver asks how far everyone is.
     StateQuery,
@@ -93,6 +98,9 @@ pub enum EpochMessage {
         completed: Epoch,
         /// Snapshots its sessions hold.
         snapshots: Vec<Epoch>,
+        /// When the newest epoch ended of which it knows that.
+        #[codec(since = 16)]
+        ended: u64,
     },
     /// Coordinator: wants a snapshot of everything committed before now.
     SnapshotRequest {

@@ -67,6 +67,10 @@ pub enum Inspection {
         /// The first table, and the last one.
         tables: (TableId, TableId),
     },
+    /// Of a participant: when the newest complete epochs ended. Epoch, microseconds since 1970 in
+    /// UTC. Nothing by others than worker 0 of the driver of epochs.
+    #[codec(since = 16)]
+    Epochs,
 }
 
 /// A question or its answer.

@@ -19,6 +19,7 @@ pub mod epoch;
 pub mod inspect;
 pub mod operation;
 pub mod scan;
+pub mod stream;
 pub mod transaction;
 
 use std::fmt;
@@ -43,6 +44,9 @@ pub use operation::{
 pub use scan::{
     ScanBatch, ScanId, ScanMessage, ScanOrder, ScanRequest, ScanRow, ScanRows, ScanSource,
     ScanStatus, ScanTransaction,
+};
+pub use stream::{
+    EpochChanges, RowChange, StreamFetch, StreamMessage, StreamPiece, StreamPosition,
 };
 pub use transaction::{
     ClientReply, ClientRequest, CoordinatorMessage, CoordinatorRef, KeyRead, KnownOutcome, LegId,
@@ -128,6 +132,9 @@ pub enum Message {
     /// told last. From its control actor to clients that follow it and know one of its states.
     #[codec(since = 14)]
     StateChange(#[codec(with = encoding::json::state_change)] Arc<StateChange>),
+    /// Change streams, both ways.
+    #[codec(since = 16)]
+    Stream(Box<StreamMessage>),
 }
 
 /// Long work, which an actor does in steps.
@@ -212,6 +219,7 @@ impl Message {
             Message::Coordinator(message) => message.name(),
             Message::Scan(message) => message.name(),
             Message::Inspect(message) => message.name(),
+            Message::Stream(message) => message.name(),
             Message::Kill { .. } => "Kill",
         }
     }

@@ -13,6 +13,7 @@ use super::route::Life;
 use super::scan::ScanCall;
 use super::schema::SchemaCall;
 use super::snapshot::SnapshotCall;
+use super::stream::StreamCall;
 use super::transaction::TransactionCall;
 use crate::event::{ClientEvent, ClientResult, SessionNumber, Token};
 
@@ -59,6 +60,7 @@ pub(super) enum Work {
     Durable(DurableCall),
     Outcome(OutcomeCall),
     Inspect(InspectCall),
+    Stream(StreamCall),
 }
 
 /// Shortest and longest time before a request is sent again; it doubles from retry to retry.
@@ -264,6 +266,7 @@ impl Client {
             Work::Durable(_) => self.send_durable(ctx, token, call),
             Work::Outcome(_) => self.ask_outcome(ctx, token, call),
             Work::Inspect(_) => self.send_questions(ctx, token, call),
+            Work::Stream(_) => self.send_fetches(ctx, token, call),
         }
     }
 
@@ -278,6 +281,7 @@ impl Client {
             Work::Durable(_) => self.durable_lost(ctx, token, call),
             Work::Outcome(_) => self.outcome_lost(ctx, token, call),
             Work::Inspect(_) => self.inspection_lost(ctx, token, call, None),
+            Work::Stream(_) => self.fetches_lost(ctx, token, call, None),
         }
     }
 
@@ -299,6 +303,7 @@ impl Client {
             Work::Durable(work) => work.asked().into_iter().collect(),
             Work::Outcome(work) => work.asked().into_iter().collect(),
             Work::Inspect(work) => work.awaited(),
+            Work::Stream(work) => work.awaited(),
         }
     }
 
@@ -312,6 +317,7 @@ impl Client {
                 probe!(ctx, "client: link lost with a request under way");
                 match call.work {
                     Work::Inspect(_) => self.inspection_lost(ctx, token, call, Some(lost)),
+                    Work::Stream(_) => self.fetches_lost(ctx, token, call, Some(lost)),
                     Work::Scan(_) => self.scan_lost(ctx, token, call, lost),
                     _ => self.answer_lost(ctx, token, call),
                 }

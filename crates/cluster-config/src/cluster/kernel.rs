@@ -43,6 +43,7 @@ impl ClusterConfig {
             let changes = own.settings.number("TransactionMemory").unwrap_or(0);
             config.transaction_memory = changes.div_ceil(u64::from(workers.max(1)));
         }
+        config.buffered_epoch_bytes = config.buffered_epoch_bytes.div_ceil(workers.max(1).into());
         config
     }
 
@@ -99,6 +100,12 @@ fn of_node(config: &mut Config, settings: &Settings) {
     }
     if let Some(count) = small("MaxDMLOperationsPerTransaction") {
         config.operations_max = count;
+    }
+    if let Some(size) = number("MaxBufferedEpochBytes") {
+        config.buffered_epoch_bytes = size;
+    }
+    if let Some(count) = small("MaxBufferedEpochs") {
+        config.buffered_epochs = count;
     }
     if let Some(size) = number("FragmentLogFileSize") {
         config.redo_segment = size;

@@ -232,12 +232,13 @@ pub(super) const PARAMETERS: &[Parameter] = parameters! {
     "how long making an epoch durable may be delayed before nodes stop"
 
     "MaxBufferedEpochs";
-    DATA, count(100, 0, 100_000), Node, LATER;
-    "epochs of changes that are kept for a subscriber that lags behind"
+    DATA, count(3_000, 1, 100_000), Node, HONOURED, ndb "100";
+    "epochs whose changes are kept for the subscriber of a change stream that does not move on; an \
+     epoch takes TimeBetweenEpochs"
 
     "MaxBufferedEpochBytes";
-    DATA, bytes(26_214_400, 26_214_400, MOST), Node, LATER;
-    "memory for changes that are kept for subscribers"
+    DATA, bytes(64 * M, M, MOST), Node, HONOURED, ndb "25M";
+    "memory for the changes that are kept for each change stream until its subscriber has them"
 
     // Membership.
     "HeartbeatIntervalDbDb";

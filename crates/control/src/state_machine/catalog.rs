@@ -14,6 +14,7 @@ mod journal;
 mod large;
 mod modify;
 mod names;
+mod streams;
 
 use std::sync::Arc;
 
@@ -66,6 +67,8 @@ pub(super) fn change(
         }
         SchemaChange::DropDatabase { name } => names::drop_database(state, name),
         SchemaChange::ChangeAccounts { seen, changes } => accounts::change(state, *seen, changes),
+        SchemaChange::KeepStream { name, tables } => streams::keep(state, name, tables),
+        SchemaChange::DropStream { name } => streams::end(state, name),
         SchemaChange::CreateOrderedIndex { table, name, columns } => {
             create_ordered_index(state, *table, name, columns)
         }

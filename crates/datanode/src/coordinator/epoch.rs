@@ -225,9 +225,10 @@ impl Coordinator {
                     self.epochs.report_drained(ctx);
                 }
             }
-            EpochMessage::Completed { epoch, retained } => {
+            EpochMessage::Completed { epoch, retained, ended } => {
                 let now = ctx.now();
                 let view = &mut ctx.shared().epochs;
+                ended.into_iter().for_each(|end| view.note_end(end));
                 if epoch > view.completed {
                     (view.completed, view.completed_at) = (epoch, now);
                 }
@@ -238,7 +239,7 @@ impl Coordinator {
                     probe!(ctx, "epochs: a new driver asks");
                 }
                 self.epochs.driver = Some(from);
-                let view = ctx.view().epochs.clone();
+                let view = &ctx.view().epochs;
                 let drained = self.epochs.drained(view.current);
                 self.epochs.reported = drained;
                 self.epochs.told = self.epochs.committed;
@@ -249,6 +250,7 @@ impl Coordinator {
                     drained,
                     committed: self.epochs.committed,
                     completed: view.completed,
+                    ended: view.ended.back().map_or(0, |(_, at)| *at),
                     snapshots: held
                         .iter()
                         .flat_map(|(epoch, holders)| std::iter::repeat_n(*epoch, holders.len()))

@@ -50,6 +50,7 @@ impl World {
             committed: Epoch(0),
             completed: Epoch(0),
             snapshots: vec![],
+            ended: 0,
         });
         world
     }
@@ -105,4 +106,48 @@ fn switches_are_slow_while_nothing_is_committed_and_quick_at_once_when_something
     world.shared.now = world.shared.now + Duration::from_millis(5);
     world.tell(EpochMessage::Drained { through: Epoch(epoch.0 - 1), committed: epoch });
     assert_eq!(world.wait(), Duration::from_millis(15));
+}
+
+#[test]
+fn times_of_epochs_ascend_whatever_clocks_do() {
+    let mut world = World::new();
+    let mut told: Vec<(Epoch, u64)> = Vec::new();
+    let take = |world: &mut World, told: &mut Vec<(Epoch, u64)>| {
+        for envelope in world.shared.outbox.drain(..) {
+            if let Message::Epoch(EpochMessage::Completed { ended, .. }) = *envelope.message {
+                told.extend(ended);
+            }
+        }
+    };
+    for day in [1_000_000_000_000, 2_000_000_000_000, 500_000_000_000, 3_000_000_000_000] {
+        world.shared.day_origin = day;
+        for _ in 0..3 {
+            world.switch(Epoch(1));
+        }
+    }
+    take(&mut world, &mut told);
+    // A driver that takes over hears what was told last, and its clock is far behind.
+    let (newest, at) = *told.last().expect("epochs are complete");
+    let current = world.epochs.current;
+    world.epochs.gather(&mut Ctx::new(&mut world.shared, ActorKind::Epochs));
+    world.shared.day_origin = 0;
+    let state = EpochMessage::State {
+        current,
+        prepared: None,
+        drained: newest,
+        committed: Epoch(0),
+        completed: newest,
+        snapshots: vec![],
+        ended: at,
+    };
+    world.tell(state);
+    for _ in 0..3 {
+        world.switch(Epoch(1));
+    }
+    take(&mut world, &mut told);
+    assert!(told.len() >= 13, "{told:?}");
+    let ascends = |pair: &[(Epoch, u64)]| pair[0].0 < pair[1].0 && pair[0].1 < pair[1].1;
+    assert!(told.windows(2).all(ascends), "{told:?}");
+    let first = told[0].1;
+    assert!(first >= 1_000_000_000, "microseconds of the day of the clock: {first}");
 }

@@ -604,11 +604,18 @@ impl Participant {
         self.acknowledge_copy(ctx, from, partition, copy);
     }
 
-    /// Whether everything this worker was to be given is here, in all indexes too: a replica that
-    /// has kept rows may still be building one that was made meanwhile.
+    /// Whether all rows that this worker was to be given are here.
+    pub(super) fn all_rows_are_here(&self) -> bool {
+        self.copies.unfinished.is_empty()
+    }
+
+    /// Whether everything this worker was to be given is here, in all indexes and for all change
+    /// streams too: a replica that has kept rows may still be building one that was made meanwhile.
     pub(super) fn copies_are_done(&self) -> bool {
         let syncing = |id: &PartitionId| self.replicas.get(id).is_some_and(|r| r.syncing);
-        self.copies.unfinished.is_empty() && !self.unbuilt.iter().any(syncing)
+        self.copies.unfinished.is_empty()
+            && !self.unbuilt.iter().any(syncing)
+            && !self.streams.are_unsettled()
     }
 
     /// Panics when what is listed apart is not what it is said to be.

@@ -31,6 +31,7 @@ use super::leg::{Leg, LegHandle, Place, Status, TouchedRow};
 use super::memory::Memory;
 use super::replica::Replica;
 use super::rollback::RollBack;
+use super::streams::Streams;
 
 /// What is done when a leg has ended here.
 #[derive(Debug)]
@@ -271,14 +272,19 @@ impl Participant {
             && !ctx.mutated(Mutation::LargeCommitsGiveWayUnapplied);
         let epoch = leg.ending.as_ref().and_then(|ending| ending.epoch).filter(|_| applies);
         let retained = self.retained_now(ctx);
-        let Self { replicas, disk, memory, legs, versioned, .. } = self;
+        let Self { replicas, disk, memory, streams, legs, versioned, .. } = self;
         legs.change(handle, |leg| {
             leg.give((partition, hash), |row| {
                 if let Some(epoch) = epoch.filter(|_| row.is_staged()) {
                     if !retained.is_empty() {
                         versioned.insert(partition);
                     }
-                    apply_row((&mut *replicas, &mut *disk, &mut *memory), row, epoch, &retained);
+                    apply_row(
+                        (&mut *replicas, &mut *disk, &mut *memory, &mut *streams),
+                        row,
+                        epoch,
+                        &retained,
+                    );
                 }
                 let Some(replica) = replicas.get_mut(&partition) else { return };
                 replica.claims.remove(row.place.1);
@@ -369,13 +375,18 @@ impl Participant {
         let Some(epoch) = epoch.filter(|_| leg.is_being_applied()) else { return false };
         probe!(ctx, "participant: row of a large leg is applied early for a reader");
         let retained = self.retained_now(ctx);
-        let Self { replicas, disk, memory, legs, versioned, .. } = self;
+        let Self { replicas, disk, memory, streams, legs, versioned, .. } = self;
         if !retained.is_empty() {
             versioned.insert(partition);
         }
         legs.change(handle, |leg| {
             leg.show((partition, hash), |row| {
-                apply_held((&mut *replicas, &mut *disk, &mut *memory), row, epoch, &retained);
+                apply_held(
+                    (&mut *replicas, &mut *disk, &mut *memory, &mut *streams),
+                    row,
+                    epoch,
+                    &retained,
+                );
             });
         });
         if !retained.is_empty() {
@@ -393,13 +404,18 @@ impl Participant {
         budget: u64,
     ) -> usize {
         let retained = self.retained_now(ctx);
-        let Self { replicas, disk, memory, legs, versioned, .. } = self;
+        let Self { replicas, disk, memory, streams, legs, versioned, .. } = self;
         let next = legs.change(handle, |leg| {
             leg.apply_some(from, budget, |row| {
                 if !retained.is_empty() {
                     versioned.insert(row.place.0);
                 }
-                apply_held((&mut *replicas, &mut *disk, &mut *memory), row, epoch, &retained);
+                apply_held(
+                    (&mut *replicas, &mut *disk, &mut *memory, &mut *streams),
+                    row,
+                    epoch,
+                    &retained,
+                );
             })
         });
         if !retained.is_empty() {
@@ -490,10 +506,11 @@ impl Participant {
 /// Applies a row of a leg that keeps its claims: nobody gets an emptied slot before all of the leg
 /// is applied.
 fn apply_held(
-    (replicas, disk, memory): (
+    (replicas, disk, memory, streams): (
         &mut BTreeMap<PartitionId, Box<Replica>>,
         &mut Option<Box<Disk>>,
         &mut Memory,
+        &mut Streams,
     ),
     row: &mut TouchedRow,
     epoch: Epoch,
@@ -501,7 +518,7 @@ fn apply_held(
 ) {
     let (partition, row_id) = row.place;
     let Some(replica) = replicas.get_mut(&partition) else { return };
-    apply_to(replica, (disk, memory), row, epoch, retained);
+    apply_to(replica, (disk, memory, streams), row, epoch, retained);
     if !row.reserved && !replica.occupied(row_id) {
         replica.partition.reserve(row_id);
         row.reserved = true;

@@ -19,6 +19,7 @@ use super::ending::After;
 use super::leg::{Leg, LegHandle, Status, TouchedRow, TouchedRows};
 use super::memory::Memory;
 use super::replica::Replica;
+use super::streams::Streams;
 
 /// A commit on its way up a chain.
 #[derive(Debug)]
@@ -147,12 +148,17 @@ impl Participant {
         leg.answers.forget();
         leg.become_status(Status::Applied(epoch));
         self.doubts.end(handle);
-        let Self { replicas, disk, memory, versioned, .. } = self;
+        let Self { replicas, disk, memory, streams, versioned, .. } = self;
         for row in rows.iter_mut().filter(|row| row.is_staged()) {
             if !retained.is_empty() {
                 versioned.insert(row.place.0);
             }
-            apply_row((&mut *replicas, &mut *disk, &mut *memory), row, epoch, &retained);
+            apply_row(
+                (&mut *replicas, &mut *disk, &mut *memory, &mut *streams),
+                row,
+                epoch,
+                &retained,
+            );
         }
         self.release_claims(rows);
         self.release_locks(handle);
@@ -294,24 +300,25 @@ impl Participant {
 
 /// Makes what a leg has staged in a row its newest version.
 pub(super) fn apply_row(
-    (replicas, disk, memory): (
+    (replicas, disk, memory, streams): (
         &mut BTreeMap<PartitionId, Box<Replica>>,
         &mut Option<Box<Disk>>,
         &mut Memory,
+        &mut Streams,
     ),
     row: &mut TouchedRow,
     epoch: Epoch,
     retained: &[Epoch],
 ) {
     if let Some(replica) = replicas.get_mut(&row.place.0) {
-        apply_to(replica, (disk, memory), row, epoch, retained);
+        apply_to(replica, (disk, memory, streams), row, epoch, retained);
     }
 }
 
 /// As [`apply_row`], to the row's replica.
 pub(super) fn apply_to(
     replica: &mut Replica,
-    (disk, memory): (&mut Option<Box<Disk>>, &mut Memory),
+    (disk, memory, streams): (&mut Option<Box<Disk>>, &mut Memory, &mut Streams),
     row: &mut TouchedRow,
     epoch: Epoch,
     retained: &[Epoch],
@@ -320,6 +327,9 @@ pub(super) fn apply_to(
     let before = replica.partition.slot_epoch(row_id);
     assert!(before <= epoch, "{partition} {row_id}: {epoch} after {before}");
     replica.note_change(row_id);
+    if replica.streamed.is_some() && !(row.fresh && row.newest().is_none()) {
+        streams.note(replica, row_id, row.newest(), epoch);
+    }
     match row.newest() {
         Some(image) => {
             replica.partition.put(row_id, &image.0, epoch, retained);

@@ -45,6 +45,7 @@ impl Participant {
             Inspection::Copies => self.sent_rows(ctx.now()),
             Inspection::IndexBuilds => self.index_build_rows(),
             Inspection::SlowSteps => slow_steps(ctx),
+            Inspection::Epochs => ended_epochs(ctx),
             Inspection::Messages => messages(ctx),
             Inspection::Recorder => recorder(ctx),
             Inspection::Digest { partition, epoch, after } => {
@@ -206,6 +207,15 @@ fn messages(ctx: &Ctx<'_>) -> Rows {
             vec![Value::text(count.name), Value::UInt(count.sent), Value::UInt(count.handled)]
         })
         .collect()
+}
+
+/// When epochs ended, told by one worker of the cluster.
+fn ended_epochs(ctx: &Ctx<'_>) -> Rows {
+    if ctx.me().worker.0 != 0 || ctx.cluster().driver() != Some(ctx.node()) {
+        return Rows::new();
+    }
+    let ended = ctx.view().epochs.ended.iter();
+    ended.map(|(epoch, at)| vec![Value::UInt(epoch.0), Value::UInt(*at)]).collect()
 }
 
 fn slow_steps(ctx: &Ctx<'_>) -> Rows {

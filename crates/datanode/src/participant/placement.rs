@@ -15,6 +15,7 @@ use super::copy::Copies;
 use super::deadlock::Searches;
 use super::leg::{Leg, LegHandle};
 use super::replica::{Replica, SlotSet};
+use super::streams::Streams;
 use super::waits::Waiting;
 
 /// Partitions whose old row images are looked through per turn.
@@ -45,6 +46,7 @@ impl Participant {
                 self.need_upkeep(ctx);
             }
         }
+        self.follow_streams(ctx, before, places);
         self.copies_changed(ctx, places);
     }
 
@@ -233,6 +235,9 @@ impl Participant {
     pub(super) fn observe_epochs(&mut self, ctx: &mut Ctx<'_>) {
         let (current, completed) = (ctx.view().epochs.current, ctx.view().epochs.completed);
         self.completed = completed.max(self.completed);
+        if self.streams.is_behind(self.completed) {
+            self.limit_streams(ctx);
+        }
         if current > self.current {
             let first = self.current == Epoch(0);
             self.current = current;
@@ -381,6 +386,7 @@ impl Participant {
         self.scans.clear();
         self.doubts.clear();
         self.copies.clear();
+        self.streams = Streams::default();
         self.outcomes = super::outcomes::Outcomes::default();
         self.answered.clear();
         self.grants.clear();
@@ -394,6 +400,7 @@ impl Participant {
             replica.claims.clear();
             replica.guards.clear();
             replica.syncing = true;
+            replica.streamed = None;
             replica.overtaken = Some(SlotSet::default());
             replica.leave();
             replica.partition.drop_versions(&[]);

@@ -11,6 +11,7 @@ use wire::Chain;
 use super::disk::Stored;
 use super::guard::Guards;
 use super::leg::{Leg, LegHandle, Legs};
+use super::streams::Streamed;
 
 /// A set of slots, in one bit for each slot up to the last one in it.
 #[derive(Debug, Default)]
@@ -151,6 +152,8 @@ pub(super) struct Replica {
     pub(super) chain: Chain,
     /// Complete and this worker's to serve, in that state.
     pub(super) readable: bool,
+    /// The change streams that have its changes; none if no stream has.
+    pub(super) streamed: Option<Box<Streamed>>,
     /// What the disk has of it, if there is one.
     pub(super) stored: Stored,
 }
@@ -173,6 +176,7 @@ impl Replica {
             active_since: completed,
             chain: Chain::EMPTY,
             readable: false,
+            streamed: None,
             stored: Stored::default(),
         }
     }

@@ -12,6 +12,7 @@ mod mutations;
 mod one_phase;
 mod protocol;
 mod scans;
+mod streams;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -364,7 +365,8 @@ impl World {
                 let Some(at) = shared.timers.next().filter(|at| *at <= until) else { break };
                 shared.now = at;
                 let (_, timer) = shared.timers.pop_due(at).unwrap();
-                assert!(matches!(timer, Timer::ParticipantTick | Timer::DiskTick));
+                let own = [Timer::ParticipantTick, Timer::DiskTick, Timer::StreamTick];
+                assert!(own.contains(&timer));
                 self.turn(node, |participant, ctx| participant.timeout(ctx, timer));
             }
             self.nodes.get_mut(&node).unwrap().shared.now = until;

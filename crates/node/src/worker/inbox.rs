@@ -3,7 +3,10 @@
 use std::collections::VecDeque;
 
 use model::{ActorKind, ControlIndex, Incarnation, NodeId};
-use wire::{Class, ControlMessage, Envelope, EpochMessage, InspectMessage, Message, ScanMessage};
+use wire::{
+    Class, ControlMessage, Envelope, EpochMessage, InspectMessage, Message, ScanMessage,
+    StreamMessage,
+};
 
 use super::sender;
 
@@ -186,6 +189,7 @@ pub(super) fn fits(to: ActorKind, message: &Message) -> bool {
             Message::Participant(_) | Message::Continue(_) => true,
             Message::Scan(scan) => !matches!(scan, ScanMessage::Batch(_)),
             Message::Inspect(message) => matches!(**message, InspectMessage::Ask { .. }),
+            Message::Stream(_) => true,
             _ => false,
         },
         ActorKind::Joiner => {
@@ -201,6 +205,7 @@ pub(super) fn fits(to: ActorKind, message: &Message) -> bool {
                     | ControlMessage::StatePiece(_)
             ),
             Message::Inspect(message) => matches!(**message, InspectMessage::Answer { .. }),
+            Message::Stream(message) => matches!(**message, StreamMessage::Piece { .. }),
             _ => false,
         },
     }

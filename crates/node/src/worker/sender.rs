@@ -14,7 +14,7 @@
 use model::{ActorKind, Incarnation, NodeId, SessionId};
 use wire::{
     ClientRequest, ControlMessage, CoordinatorMessage, Envelope, EpochMessage, InspectMessage,
-    Inspection, Message, ParticipantMessage, ScanMessage, ScanRequest,
+    Inspection, Message, ParticipantMessage, ScanMessage, ScanRequest, StreamMessage,
 };
 
 use super::inbox;
@@ -102,6 +102,7 @@ fn is_request(message: &Message) -> bool {
     match message {
         Message::Request(_) | Message::Participant(ParticipantMessage::Read(_)) => true,
         Message::Scan(scan) => !matches!(scan, ScanMessage::Batch(_)),
+        Message::Stream(message) => !matches!(**message, StreamMessage::Piece { .. }),
         Message::Control(message) => matches!(
             **message,
             ControlMessage::Follow { .. }
@@ -144,6 +145,12 @@ fn is_sent_by(from: ActorKind, message: &Message) -> bool {
             Message::Epoch(message) => matches!(message, EpochMessage::Saved { .. }),
             Message::Scan(scan) => matches!(scan, ScanMessage::Batch(_)),
             Message::Reply(_) => true,
+            // Replicas fetch for themselves.
+            Message::Stream(message) => match &**message {
+                StreamMessage::Fetch { session, .. } => session.is_none(),
+                StreamMessage::Piece { .. } => true,
+                StreamMessage::Acknowledge { .. } => false,
+            },
             _ => false,
         },
         ActorKind::Joiner => {
@@ -249,6 +256,10 @@ fn of_client(envelope: &Envelope) -> Option<&'static str> {
             | ClientRequest::AwaitDurable { session, .. } => !own(session),
         },
         Message::Participant(ParticipantMessage::Read(read)) => !own(&read.session),
+        Message::Stream(message) => match &**message {
+            StreamMessage::Fetch { session, .. } => !session.as_ref().is_some_and(own),
+            _ => false,
+        },
         Message::Scan(ScanMessage::Open(scan)) => return scan_rule(scan),
         Message::Scan(ScanMessage::Next { scan, .. } | ScanMessage::Close { scan, .. }) => {
             !own(&scan.session)

@@ -26,6 +26,7 @@ pub(super) async fn round(session: &Session, lab: &Rc<Lab>) -> Result<(), Refusa
         Inspection::Copies,
         Inspection::IndexBuilds,
         Inspection::SlowSteps,
+        Inspection::Epochs,
         Inspection::Disk,
     ];
     let what = all[session.below(all.len() as u64) as usize];

@@ -115,6 +115,11 @@ pub(super) static TABLES: &[VirtualTable] = &[
         Source::Workers(Inspection::SlowSteps),
     ),
     nines(
+        "epochs",
+        &[NODE, WORKER, column("epoch", Kind::UBigInt), column("ended_us", Kind::UBigInt)],
+        Source::Workers(Inspection::Epochs),
+    ),
+    nines(
         "disks",
         &[
             NODE,

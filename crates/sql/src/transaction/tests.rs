@@ -2,10 +2,12 @@
 
 use client::ClientOperation;
 use model::{Epoch, SchemaChange, TableId};
+use sql_parser::ast::{Ident, SystemVariable};
 use sqltype::Datum;
 
 use crate::catalog::harness::Harness;
 use crate::session::Durability;
+use crate::variables::lookup;
 
 /// A session in a cluster with disks and a table.
 fn harness() -> Harness {
@@ -74,6 +76,21 @@ fn what_is_done_beside_a_transaction_is_waited_for_too() {
     harness.commit_row(true);
     assert_eq!(harness.world.saved, 1);
     assert_eq!(harness.receipt(), Datum::Null);
+}
+
+#[test]
+fn the_epoch_of_the_last_commit_is_a_variable() {
+    let mut harness = harness();
+    let epoch = |harness: &mut Harness| {
+        let name = Ident::from("nines_last_commit_epoch");
+        let variable = SystemVariable { scope: None, component: None, name };
+        lookup(&harness.session, &variable).unwrap().0
+    };
+    assert_eq!(epoch(&mut harness), Datum::UInt(0));
+    harness.commit_row(false);
+    assert_eq!(epoch(&mut harness), Datum::UInt(1));
+    let error = harness.run("SET SESSION nines_last_commit_epoch = 7").unwrap_err();
+    assert_eq!(error.code(), 1238);
 }
 
 #[test]

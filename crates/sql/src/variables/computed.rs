@@ -60,6 +60,9 @@ pub(crate) fn value(session: &Session, name: &str, global: bool) -> Option<Optio
             (diagnostics.warning_count + diagnostics.error_count).to_string()
         }
         "identity" | "last_insert_id" => session.last_insert_id.to_string(),
+        "nines_last_commit_epoch" => {
+            session.kernel.commits().last.unwrap_or_default().0.to_string()
+        }
         "pseudo_thread_id" => session.id.to_string(),
         "statement_id" => "0".to_owned(),
         "timestamp" => {

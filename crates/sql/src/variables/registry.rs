@@ -373,6 +373,7 @@ variables! {
     nines_column_rows, BOTH, DYNAMIC, Integer(0, u64::MAX), "1000";
     nines_durability, BOTH, DYNAMIC, Choice(&["memory", "disk"]), "memory";
     nines_ignore_unsupported, BOTH, DYNAMIC, Switch, "OFF";
+    nines_last_commit_epoch, SESSION, FIXED, Integer(0, u64::MAX);
     nines_operator_memory, BOTH, DYNAMIC, Integer(1_048_576, 3_221_225_472), "1073741824";
     nines_pushdown, BOTH, DYNAMIC, Switch, "ON";
     nines_pushed_join_rows, BOTH, DYNAMIC, Integer(0, u64::MAX), "100";

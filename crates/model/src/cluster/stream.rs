@@ -1,0 +1,37 @@
+//! Change streams: which committed changes data nodes keep for those who fetch them.
+//!
+//! # Owns
+//! [`Stream`] and which tables it has.
+//! # Not here
+//! What is kept, and for how long: `datanode::participant::streams`.
+
+use serde::{Deserialize, Serialize};
+
+use super::ClusterState;
+use crate::ids::{StreamId, TableId};
+use crate::schema::Table;
+
+/// Most change streams of a cluster.
+pub const STREAMS_MAX: usize = 16;
+
+/// A change stream. Its identity is new each time that one of its name begins.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stream {
+    /// Identity; never reused.
+    pub id: StreamId,
+    /// The tables that it has, ascending; empty for all tables, those that are yet to be made too.
+    pub tables: Vec<TableId>,
+}
+
+impl Stream {
+    /// Whether it has the changes of a table: of one that it names, or of the parts of its large
+    /// values. What follows from other rows it does not have: entries of unique indexes, journals.
+    pub fn has(&self, state: &ClusterState, table: &Table) -> bool {
+        let base = match table.hidden_behind.map(|base| state.tables.get(&base)) {
+            None => table,
+            Some(Some(base)) if base.large.as_ref().is_some_and(|l| l.parts == table.id) => base,
+            Some(_) => return false,
+        };
+        self.tables.is_empty() || self.tables.binary_search(&base.id).is_ok()
+    }
+}
