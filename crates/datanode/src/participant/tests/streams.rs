@@ -183,3 +183,33 @@ fn synced(world: &World) -> bool {
         matches!(**message, wire::ControlMessage::WorkerSynced { .. })
     })
 }
+
+#[test]
+fn a_worker_that_hears_nothing_begins_when_it_knows_an_epoch() {
+    let mut world = World::new(1);
+    world.change(|state| {
+        let stream = Stream { id: STREAM, tables: Vec::new() };
+        state.streams.insert("s".into(), stream);
+    });
+    let piece = fetch_from(&mut world, 1, StreamPosition::default(), 1);
+    assert_eq!(piece.kept_from, None, "it does not know who commits in which epoch");
+    begin_epoch(&mut world, 6);
+    world.pass(Duration::from_millis(200));
+    let piece = fetch_from(&mut world, 1, StreamPosition::default(), 1);
+    assert_eq!(piece.kept_from, Some(Epoch(7)));
+}
+
+#[test]
+fn a_stream_of_some_tables_has_no_others() {
+    let mut world = streamed(1, |_| {});
+    world.change(|state| {
+        let stream = Stream { id: StreamId(78), tables: vec![TableId(99)] };
+        state.streams.insert("other".into(), stream);
+        let ended = state.streams.remove("s").expect("it has begun");
+        assert_eq!(ended.id, STREAM);
+    });
+    world.write(txn(1), vec![insert(1, 10)]);
+    begin_epoch(&mut world, 8);
+    let piece = fetch_from(&mut world, 1, StreamPosition::default(), u32::MAX);
+    assert_eq!((piece.kept_from, piece.epochs.len()), (None, 0), "the stream has ended");
+}
