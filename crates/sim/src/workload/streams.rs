@@ -35,7 +35,8 @@ pub struct StreamBook {
     /// Restarts of the whole cluster before it began.
     generation: usize,
     delivered: Epoch,
-    tables: BTreeMap<TableId, Rows>,
+    /// Each with the snapshot that it began with.
+    tables: BTreeMap<TableId, (Epoch, Rows)>,
     /// When the newest epoch ended, of those of which that is known.
     ended: (Epoch, u64),
 }
@@ -50,14 +51,9 @@ pub(super) async fn round(session: &Session, lab: &Rc<Lab>, load: &Load) -> Resu
         *lab.streams.borrow_mut() = Some(begun);
         return Ok(());
     };
-    let snapshot = session.open_snapshot().await?;
-    let scanned = tables(lab).map(ScanSpec::heap);
-    let mut found = Vec::new();
-    for spec in scanned {
-        found.push(session.scan(ScanSpec { snapshot: Some(snapshot), ..spec }).await);
-    }
-    session.close_snapshot(snapshot).await;
-    let found = found.into_iter().collect::<Result<Vec<_>, _>>()?;
+    // One table at a time: old images are not kept for long where memory is short.
+    let table = tables(lab)[session.below(STREAMED.len() as u64) as usize];
+    let (snapshot, [found]) = scan_snapshot(session, [ScanSpec::heap(table)]).await?;
     let mut subscription = Subscription::new(book.stream, book.delivered).after(book.ended.1);
     for _ in 0..ROUNDS_MAX {
         if session.generation() != book.generation {
@@ -75,7 +71,7 @@ pub(super) async fn round(session: &Session, lab: &Rc<Lab>, load: &Load) -> Resu
                 let (before, after) = changes.split_at(later.unwrap_or(changes.len()));
                 book.apply(session, before, through);
                 if reached && session.generation() == book.generation {
-                    book.compare(session, lab, snapshot, &found);
+                    book.compare(session, table, snapshot, &found);
                 }
                 book.apply(session, after, through);
                 book.delivered = through;
@@ -115,23 +111,21 @@ async fn begin(session: &Session, lab: &Rc<Lab>, load: &Load) -> Result<StreamBo
             session.pause(20).await;
             continue;
         };
-        let (epoch, found) = scan_snapshot(session, tables(lab).map(ScanSpec::heap)).await?;
+        let mut based = BTreeMap::new();
+        for table in tables(lab) {
+            let (epoch, [rows]) = scan_snapshot(session, [ScanSpec::heap(table)]).await?;
+            based.insert(table, (epoch, by_key(session, table, rows)));
+        }
+        let delivered = based.values().map(|(epoch, _)| *epoch).min().unwrap_or_default();
         if session.generation() != generation {
             break;
         }
-        if epoch.next() < first {
+        if delivered.next() < first {
             session.pause(20).await;
             continue;
         }
-        let tables = tables(lab).into_iter().zip(found);
-        let tables = tables.map(|(id, rows)| (id, by_key(session, id, rows))).collect();
-        return Ok(StreamBook {
-            stream,
-            generation,
-            delivered: epoch,
-            tables,
-            ended: (Epoch(0), 0),
-        });
+        let ended = (Epoch(0), 0);
+        return Ok(StreamBook { stream, generation, delivered, tables: based, ended });
     }
     Err(ErrorCode::NodeFailed.into())
 }
@@ -178,7 +172,10 @@ impl StreamBook {
 
     fn change(&mut self, session: &Session, epoch: Epoch, change: &RowChange) {
         let table = change.partition.table;
-        let Some(rows) = self.tables.get_mut(&table) else { return };
+        let Some((began, rows)) = self.tables.get_mut(&table) else { return };
+        if epoch <= *began {
+            return;
+        }
         let definition = session.definition(table).expect("the tables of the run stay");
         let values = |row: &Option<Row>| row.as_ref().map(|row| definition.values(&row.0));
         let (before, after) = (values(&change.before), values(&change.after));
@@ -204,19 +201,18 @@ impl StreamBook {
         }
     }
 
-    /// Compares the tables with those of a snapshot.
-    fn compare(&self, session: &Session, lab: &Lab, snapshot: Epoch, found: &[Vec<Vec<Value>>]) {
-        for (id, found) in tables(lab).into_iter().zip(found) {
-            let (found, own) = (by_key(session, id, found.clone()), &self.tables[&id]);
-            let keys: BTreeSet<&String> = found.keys().chain(own.keys()).collect();
-            for key in keys {
-                let name = session.definition(id).map(|table| table.name.clone());
-                assert_eq!(
-                    own.get(key),
-                    found.get(key),
-                    "{name:?}, snapshot {snapshot}: {key} by the stream, and as it is"
-                );
-            }
+    /// Compares a table with what it is in a snapshot.
+    fn compare(&self, session: &Session, table: TableId, snapshot: Epoch, found: &[Vec<Value>]) {
+        let found = by_key(session, table, found.to_vec());
+        let (began, own) = &self.tables[&table];
+        assert!(*began <= snapshot, "snapshots are opened in the order of epochs");
+        let name = session.definition(table).map(|table| table.name.clone());
+        for key in found.keys().chain(own.keys()).collect::<BTreeSet<_>>() {
+            assert_eq!(
+                own.get(key),
+                found.get(key),
+                "{name:?}, snapshot {snapshot}: {key} by the stream, and as it is"
+            );
         }
     }
 }
