@@ -309,7 +309,7 @@ impl Participant {
     ) {
         match message {
             StreamMessage::Fetch { session, request, fetch } => {
-                self.stream_fetch(ctx, from, (session, request), &fetch);
+                self.stream_fetch(ctx, from, session, request, &fetch);
             }
             StreamMessage::Piece { request, piece, .. } => self.older_piece(from, request, piece),
             StreamMessage::Acknowledge { stream, through } => {
@@ -330,7 +330,8 @@ impl Participant {
         &mut self,
         ctx: &mut Ctx<'_>,
         from: Address,
-        (session, request): (Option<SessionId>, u64),
+        session: Option<SessionId>,
+        request: u64,
         fetch: &StreamFetch,
     ) {
         let cluster = ctx.cluster();

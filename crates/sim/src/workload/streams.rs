@@ -63,7 +63,7 @@ pub(super) async fn round(session: &Session, lab: &Rc<Lab>, load: &Load) -> Resu
         let answers = session.fetch_stream(fetches.clone()).await?;
         match subscription.take(&fetches, answers) {
             Delivery::Nothing => session.pause(10).await,
-            Delivery::Broken { from } => return broken(session, lab, load, (&book, from)),
+            Delivery::Broken { from } => return broken(session, lab, load, &book, from),
             Delivery::Epochs { through, changes, ended } => {
                 book.note_ends(&ended);
                 let reached = book.delivered < snapshot && through >= snapshot;
@@ -135,7 +135,8 @@ fn broken(
     session: &Session,
     lab: &Rc<Lab>,
     load: &Load,
-    (book, from): (&StreamBook, Epoch),
+    book: &StreamBook,
+    from: Epoch,
 ) -> Result<(), Refusal> {
     let restarted =
         session.generation() != book.generation || from.generation() != book.delivered.generation();
