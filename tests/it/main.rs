@@ -45,6 +45,7 @@ mod shared_memory;
 mod slices;
 mod spill;
 mod stalls;
+mod statistics;
 mod sweeps;
 mod sysbench;
 mod threads;

@@ -27,6 +27,7 @@ pub(crate) mod harness;
 pub(crate) mod hidden;
 pub(crate) mod kernel_form;
 pub(crate) mod key;
+pub(crate) mod key_value;
 pub(crate) mod large;
 pub(crate) mod names;
 pub(crate) mod option;

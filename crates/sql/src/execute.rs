@@ -17,7 +17,6 @@ mod generate;
 pub(crate) mod insert;
 pub(crate) mod joined;
 mod json_table;
-pub(crate) mod key;
 pub(crate) mod large;
 pub(crate) mod load;
 pub(crate) mod observe;

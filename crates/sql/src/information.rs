@@ -26,6 +26,7 @@ use wire::Inspection;
 
 use crate::catalog::system::{NAMES_COLLATION, schema};
 use crate::session::Session;
+use crate::statistics::store::Known;
 use crate::statistics::{self, Sizes};
 
 pub(crate) use sequence::Sequences;
@@ -84,6 +85,8 @@ enum Source {
     Here(fn(&Session, &Hints) -> Result<Rows, SqlError>),
     /// Likewise, with the sizes of tables.
     Sizes(fn(&Session, &Hints, &Sizes) -> Result<Rows, SqlError>),
+    /// Likewise, with how the values of tables are distributed as far as the cluster knows.
+    Values(fn(&Session, &Hints, &Sizes, &Known) -> Result<Rows, SqlError>),
     /// Likewise, with the next values of AUTO_INCREMENT columns too.
     Sequences(fn(&Session, &Hints, &Sizes, &Sequences) -> Result<Rows, SqlError>),
     /// There are none.
@@ -142,11 +145,21 @@ impl VirtualTable {
             Source::Sequences(rows) => {
                 let tables = schema::tables_wanted(session, hints);
                 let sequences = Sequences::of(session, tables.as_deref()).await?;
-                rows(session, hints, &Sizes::of(session, tables.as_deref()).await, &sequences)?
+                rows(
+                    session,
+                    hints,
+                    &Sizes::of(&session.kernel, tables.as_deref()).await,
+                    &sequences,
+                )?
             }
             Source::Sizes(rows) => {
                 let tables = schema::tables_wanted(session, hints);
-                rows(session, hints, &Sizes::of(session, tables.as_deref()).await)?
+                rows(session, hints, &Sizes::of(&session.kernel, tables.as_deref()).await)?
+            }
+            Source::Values(rows) => {
+                let tables = schema::tables_wanted(session, hints);
+                let sizes = Sizes::of(&session.kernel, tables.as_deref()).await;
+                rows(session, hints, &sizes, &Known::of(session, tables.as_deref()).await?)?
             }
             Source::Empty => Vec::new(),
             Source::Workers(what) => {
@@ -155,7 +168,7 @@ impl VirtualTable {
             }
             Source::Replicas => {
                 let mut answers = Vec::new();
-                for what in statistics::questions(session, None) {
+                for what in statistics::questions(&session.kernel, None) {
                     answers.extend(session.kernel.inspect(what, None).await?);
                 }
                 answers.sort_by_key(|answer| (answer.node, answer.worker));

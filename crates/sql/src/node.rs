@@ -38,11 +38,14 @@ use crate::pace::Askers;
 use crate::session::Shared;
 use crate::session::options::SqlOptions;
 use crate::stacks::{Polled, Seat, Stacks, Task};
+use crate::statistics::task;
 
 /// Connections of a worker that may be logging in at a time.
 const LOGGING_IN_MAX: usize = 2_048;
 /// The place of the task that no client has asked for.
 const NO_CONNECTION: ConnectionId = ConnectionId(u64::MAX);
+/// The place of the task that finds out how values are distributed.
+const ANALYST: ConnectionId = ConnectionId(u64::MAX - 1);
 /// The timer of pauses and deadlines.
 const ALARM: Timer = Timer::Application(0);
 /// What a statement takes that rests beside others: shorter ones are what the others ask for.
@@ -187,6 +190,22 @@ impl SqlNode {
         self.run(ctx, NO_CONNECTION);
     }
 
+    /// Starts the task that samples tables, if there are any to be sampled and it does not run.
+    fn analyze(&mut self, ctx: &mut Ctx<'_>) {
+        let wanted = self.runner.shared.statistics.wants_values();
+        if !wanted || self.shutting_down || self.connections.contains_key(&ANALYST) {
+            return;
+        }
+        let exchange = Rc::new(RefCell::new(Exchange::default()));
+        exchange.borrow_mut().mutation = ctx.view().mutation;
+        let (kernel, shared) = (Kernel::new(exchange.clone()), self.runner.shared.clone());
+        kernel.seed(ctx.prng().next_u64());
+        let task = Box::pin(task::run(kernel, shared, self.options.clock_base));
+        let link = Rc::new(RefCell::new(LinkState::default()));
+        self.connections.insert(ANALYST, Connection::new(0, task, link, exchange));
+        self.run(ctx, ANALYST);
+    }
+
     /// Takes note of a connection that is to log in. Where too many are, the one that has taken
     /// longest is given up: whoever connects and says nothing keeps nobody out.
     fn make_room(&mut self, ctx: &mut Ctx<'_>, id: ConnectionId) {
@@ -236,6 +255,7 @@ impl SqlNode {
                 self.end(ctx, id, closing);
             }
         }
+        self.analyze(ctx);
         self.arm(ctx);
     }
 

@@ -12,6 +12,7 @@
 pub(crate) mod block;
 pub(crate) mod common_table;
 mod condition;
+pub(crate) mod cost;
 mod dependence;
 mod derived;
 mod derived_condition;
@@ -33,6 +34,7 @@ pub(crate) mod outer;
 pub(crate) mod parameter;
 pub(crate) mod path;
 pub(crate) mod query;
+pub(crate) mod selectivity;
 pub(crate) mod shape;
 pub(crate) mod view;
 pub(crate) mod window;
@@ -42,8 +44,8 @@ use std::sync::Arc;
 
 use model::TableId;
 use sql_expression::{
-    BindSettings, BoundSubquery, ComparedParameter, Environment, Expression, ResultType, Scope,
-    SqlError, SubqueryId,
+    BindSettings, BoundSubquery, ComparedParameter, Environment, EvalContext, Expression,
+    ResultType, Scope, SqlError, SubqueryId,
 };
 use sql_parser::ast;
 use sqltype::{Datum, SqlType};
@@ -53,6 +55,7 @@ use crate::hint::StatementHints;
 use crate::plan::common_table::CommonTables;
 use crate::plan::operator::{QueryPlan, Subplan};
 use crate::plan::parameter::Compared;
+use crate::plan::selectivity::Constants;
 use crate::plan::view::Views;
 use crate::session::Session;
 use crate::session::planning::PlanningView;
@@ -95,9 +98,22 @@ pub(crate) struct Planner<'s> {
     hints: Option<Rc<StatementHints>>,
     /// Of the subquery that is planned next all that counts is whether it has a row.
     exists: bool,
+    /// For estimates, if there is something to be estimated by values.
+    constants: Option<Rc<Constants>>,
 }
 
 impl<'s> Planner<'s> {
+    /// Values of constants and parameters, for estimates.
+    pub(crate) fn constants(&mut self) -> Rc<Constants> {
+        let made = || {
+            let session = self.session;
+            let mut context = EvalContext::new(session.facts(), session.statement_time, 0);
+            context.parameters.clone_from(&self.values);
+            Rc::new(Constants::new(context))
+        };
+        self.constants.get_or_insert_with(made).clone()
+    }
+
     pub(crate) fn new(session: &'s Session, parameters: &[Datum]) -> Self {
         let session = PlanningView::from(session);
         let facts = session.facts();
@@ -119,6 +135,7 @@ impl<'s> Planner<'s> {
             autocommits: None,
             hints: session.hints(),
             exists: false,
+            constants: None,
         }
     }
 

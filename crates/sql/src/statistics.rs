@@ -2,15 +2,24 @@
 //!
 //! # Owns
 //! [`Sizes`], what the data nodes say when they are asked, and [`Statistics`], the rows they said
-//! last, by which queries are planned, kept by each worker of the SQL node.
+//! last, by which queries are planned, kept by each worker of the SQL node; beside them how values
+//! are distributed (`values`), as the cluster keeps it (`store`), and which tables are to be
+//! sampled again (`task`).
 //! # Guarantees
 //! Nobody waits for statistics but a statement that joins tables or reads one whole, and that at
 //! most once in [`REFRESH_INTERVAL`], or for a table that was not asked about before; sizes that
 //! are shown are asked each time. What is asked depends on the tables that are used, not on how
 //! many there are, and a question is about few. What is not known is not made up.
 
+pub(crate) mod json;
+pub(crate) mod sample;
+pub(crate) mod store;
+pub(crate) mod task;
+pub(crate) mod values;
+
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use model::{ClusterState, PartitionId, PartitionIndex, Table, TableId, Value};
@@ -18,6 +27,8 @@ use sql_parser::ast::{Query, QueryBody, TableReference};
 use stdx::{Duration, HashMap, Instant};
 use wire::Inspection;
 
+use self::values::{KnownValues, TableValues};
+use crate::kernel::Kernel;
 use crate::session::Session;
 
 /// How old a count may be when a query is planned by it.
@@ -26,6 +37,10 @@ const REFRESH_INTERVAL: Duration = Duration::from_secs(10);
 /// Partitions that are asked about at once, at most, unless a table has more: telling of so many
 /// takes a worker of a data node some tens of microseconds.
 const PARTITIONS_ASKED: usize = 256;
+/// Rows of a table, from which on its values are sampled without being asked for.
+const SAMPLED_LEAST: u64 = 1_000;
+/// They are sampled again when a part of its rows has come or gone: one in so many.
+const CHANGED_SHARE: u64 = 5;
 /// The protocol version that knows questions about some tables.
 const ASKED_APART_SINCE: u16 = 14;
 
@@ -46,17 +61,17 @@ pub(crate) struct Sizes(BTreeMap<PartitionId, Size>);
 impl Sizes {
     /// Asks the data nodes about these tables, or about all; nothing is known without a cluster.
     /// One question follows the other, so that nobody waits long for others who ask a lot.
-    pub(crate) async fn of(session: &Session, tables: Option<&[Arc<Table>]>) -> Self {
+    pub(crate) async fn of(kernel: &Kernel, tables: Option<&[Arc<Table>]>) -> Self {
         let mut sizes = Self::default();
-        for what in questions(session, tables) {
-            sizes.ask(session, what).await;
+        for what in questions(kernel, tables) {
+            sizes.ask(kernel, what).await;
         }
         sizes
     }
 
-    async fn ask(&mut self, session: &Session, what: Inspection) {
+    async fn ask(&mut self, kernel: &Kernel, what: Inspection) {
         let Self(sizes) = self;
-        let asked = session.kernel.inspect(what, None).await;
+        let asked = kernel.inspect(what, None).await;
         for row in asked.unwrap_or_default().iter().flat_map(|answer| &answer.rows) {
             // Table, partition, role, whether it is being copied, rows, slots, bytes.
             let [
@@ -108,11 +123,11 @@ impl Sizes {
 }
 
 /// The questions by which the data nodes are asked about these tables, or about all.
-pub(crate) fn questions(session: &Session, tables: Option<&[Arc<Table>]>) -> Vec<Inspection> {
-    if session.kernel.protocol() < ASKED_APART_SINCE {
+pub(crate) fn questions(kernel: &Kernel, tables: Option<&[Arc<Table>]>) -> Vec<Inspection> {
+    if kernel.protocol() < ASKED_APART_SINCE {
         return vec![Inspection::Replicas];
     }
-    let cluster = session.kernel.cluster();
+    let cluster = kernel.cluster();
     let wanted: Vec<TableId> = match tables {
         None => cluster.tables.keys().copied().collect(),
         Some(tables) => {
@@ -156,6 +171,10 @@ fn ranges(cluster: &ClusterState, wanted: &[TableId]) -> Vec<(TableId, TableId)>
 pub(crate) struct Statistics {
     counts: RefCell<HashMap<TableId, Count>>,
     asked_at: Cell<Option<Instant>>,
+    /// Of tables that were counted, as far as it was found out.
+    values: RefCell<HashMap<TableId, Rc<KnownValues>>>,
+    /// Tables whose values are to be found out (again).
+    wanted: RefCell<BTreeSet<TableId>>,
 }
 
 /// What is known of the rows of a table that somebody wanted to know about lately.
@@ -175,6 +194,46 @@ impl Statistics {
         let count = counts.entry(table).or_default();
         count.used = true;
         count.rows
+    }
+
+    /// How the values of a table are distributed, if that is known.
+    pub(crate) fn values(&self, table: TableId) -> Option<Rc<KnownValues>> {
+        self.values.borrow().get(&table).cloned()
+    }
+
+    /// When that was found out, if it is known: plans that were made before are not good any more.
+    pub(crate) fn values_made_at(&self, table: TableId) -> Option<u64> {
+        self.values.borrow().get(&table).map(|values| values.table.made_at)
+    }
+
+    /// Takes note of what was found out about a table, or that nothing is known of it.
+    pub(crate) fn set_values(&self, table: &Table, values: Option<TableValues>) {
+        let mut known = self.values.borrow_mut();
+        match values {
+            Some(values) => {
+                let same = |known: &Rc<KnownValues>| known.is_of(&values, table);
+                if !known.get(&table.id).is_some_and(same) {
+                    known.insert(table.id, Rc::new(KnownValues::new(values, table)));
+                }
+            }
+            None => drop(known.remove(&table.id)),
+        }
+    }
+
+    /// Has the values of a table found out, if its size says that this is worth it.
+    fn want_values(&self, table: TableId) {
+        let Some(rows) = self.counts.borrow().get(&table).and_then(|count| count.rows) else {
+            return;
+        };
+        let known = self.values.borrow().get(&table).map(|values| values.table.rows);
+        if rows >= SAMPLED_LEAST && known.is_none_or(|known| has_changed(known, rows)) {
+            self.wanted.borrow_mut().insert(table);
+        }
+    }
+
+    /// Whether there is a table whose values are to be found out.
+    pub(crate) fn wants_values(&self) -> bool {
+        !self.wanted.borrow().is_empty()
     }
 
     /// Lets a test say how many rows a table has.
@@ -240,7 +299,7 @@ impl Session {
             let count = counts.entry(*table).or_default();
             (count.asked, count.used) = (true, true);
         }
-        let sizes = Sizes::of(self, Some(&tables)).await;
+        let sizes = Sizes::of(&self.kernel, Some(&tables)).await;
         let mut counts = statistics.counts.borrow_mut();
         for table in &wanted {
             let rows = sizes.rows(*table);
@@ -248,8 +307,30 @@ impl Session {
                 count.rows = rows;
             }
         }
+        drop(counts);
+        self.learn_values(&tables).await;
         !sizes.0.is_empty()
     }
+
+    /// Reads what the cluster knows of the values of tables. Without an answer what was known
+    /// stays.
+    async fn learn_values(&self, tables: &[Arc<Table>]) {
+        let statistics = &self.shared.statistics;
+        let ids: Vec<TableId> = tables.iter().map(|table| table.id).collect();
+        let Ok(values) = store::read(&self.kernel, &ids).await else { return };
+        for (table, values) in tables.iter().zip(values) {
+            statistics.set_values(table, values);
+            let may = self.variables.auto_statistics && !self.is_temporary(table.id);
+            if may && self.kernel.protocol() >= sample::SINCE {
+                statistics.want_values(table.id);
+            }
+        }
+    }
+}
+
+/// Whether so many rows have come or gone that values are distributed in another way, perhaps.
+fn has_changed(then: u64, now: u64) -> bool {
+    then.abs_diff(now) > then.max(now) / CHANGED_SHARE
 }
 
 /// Whether a plan that was made for so many rows of a table is good for so many now.

@@ -104,6 +104,8 @@ pub(crate) struct SessionVariables {
     pub operator_memory: u64,
     /// `nines_temp_space`: bytes that a statement may have in temporary files.
     pub temp_space: u64,
+    /// `nines_auto_statistics`: tables that queries join are sampled without being asked for.
+    pub auto_statistics: bool,
     /// `nines_pushdown`: data nodes filter and group the rows of scans.
     pub pushdown: bool,
     /// `nines_require_pushdown`: queries are refused of which they do not.
@@ -212,6 +214,7 @@ impl SessionVariables {
             connection_memory_limit: u64::MAX,
             operator_memory: 1 << 30,
             temp_space: 16 << 30,
+            auto_statistics: true,
             pushdown: true,
             require_pushdown: false,
             explain_format: ExplainFormat::Traditional,
@@ -407,6 +410,7 @@ impl SessionVariables {
             "connection_memory_limit" => self.connection_memory_limit = number,
             "nines_operator_memory" => self.operator_memory = number,
             "nines_temp_space" => self.temp_space = number,
+            "nines_auto_statistics" => self.auto_statistics = on,
             "nines_pushdown" => self.pushdown = on,
             "nines_require_pushdown" => self.require_pushdown = on,
             "sql_mode" => self.sql_mode = SqlMode::parse(value).unwrap_or(self.sql_mode),

@@ -71,7 +71,25 @@ pub enum Inspection {
     /// UTC. Nothing by others than worker 0 of the driver of epochs.
     #[codec(since = 16)]
     Epochs,
+    /// Of a participant: the newest rows of every so many slots of a replica, from a slot on, as
+    /// far as one turn goes. The slot to go on from or NULL, then encoded rows. No row at all when
+    /// there is no such replica.
+    #[codec(since = 16)]
+    Sample {
+        /// Which replica.
+        partition: PartitionId,
+        /// The first slot that is looked at.
+        from: RowId,
+        /// How far the next one is from it; 1 is every slot.
+        step: u32,
+    },
 }
+
+/// Slots that are looked at for one answer to [`Inspection::Sample`], at most: some ten
+/// microseconds of work.
+pub const SAMPLE_SLOTS_MAX: usize = 512;
+/// Bytes of rows of such an answer, at most, but for its last row.
+pub const SAMPLE_BYTES_MAX: usize = 64 << 10;
 
 /// A question or its answer.
 #[derive(Clone, Debug, Codec)]

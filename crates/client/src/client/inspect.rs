@@ -123,7 +123,11 @@ fn addressees(
     node: Option<model::NodeId>,
 ) -> BTreeSet<(Life, Address)> {
     let cluster = ctx.cluster();
-    if let (Inspection::Digest { partition, .. }, Some(node)) = (what, node) {
+    if let (
+        Inspection::Digest { partition, .. } | Inspection::Sample { partition, .. },
+        Some(node),
+    ) = (what, node)
+    {
         if !cluster.tables.contains_key(&partition.table) {
             return BTreeSet::new();
         }

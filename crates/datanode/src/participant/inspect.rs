@@ -1,7 +1,8 @@
 //! Answers to questions about the worker: memory, locks, replicas, messages, the flight recorder.
 //!
 //! # Guarantees
-//! Nothing changes. A digest looks at some thousand rows at a time, everything else is small.
+//! Nothing changes. A digest looks at some thousand rows at a time, a sample at some hundred,
+//! everything else is small.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -10,7 +11,7 @@ use actor::Ctx;
 use model::{Address, Epoch, IndexId, NodeId, PartitionId, RowId, SessionId, TableId, Value, key};
 use stdx::{Duration, Instant};
 use store::lock_table::{LockOwner, Mode as LockMode};
-use wire::inspect::ROWS_MAX;
+use wire::inspect::{ROWS_MAX, SAMPLE_BYTES_MAX, SAMPLE_SLOTS_MAX};
 use wire::{InspectMessage, Inspection, Message};
 
 use super::Participant;
@@ -50,6 +51,9 @@ impl Participant {
             Inspection::Recorder => recorder(ctx),
             Inspection::Digest { partition, epoch, after } => {
                 self.digest_rows(ctx, partition, epoch, after).into_iter().collect()
+            }
+            Inspection::Sample { partition, from, step } => {
+                self.sampled_rows(partition, from, step)
             }
             // A coordinator is asked for these, or the host.
             Inspection::Transactions | Inspection::Figures => Rows::new(),
@@ -176,6 +180,30 @@ impl Participant {
         }
         let next = after.map_or(Value::Null, |row_id| Value::UInt(row_id.0.into()));
         Some(vec![next, Value::UInt(count), Value::UInt(sum)])
+    }
+
+    /// Rows of every so many slots.
+    fn sampled_rows(&self, partition: PartitionId, from: RowId, step: u32) -> Rows {
+        let Some(replica) = self.replicas.get(&partition).filter(|of| !of.syncing) else {
+            return Rows::new();
+        };
+        let (mut next, mut bytes, mut rows) = (from.0, 0, vec![vec![Value::Null]]);
+        for _ in 0..SAMPLE_SLOTS_MAX {
+            if next >= replica.partition.slot_count() {
+                return rows;
+            }
+            if let Some(row) = replica.partition.row(RowId(next)) {
+                bytes += row.len();
+                rows.push(vec![Value::Bytes(row.into())]);
+            }
+            let Some(following) = next.checked_add(step.max(1)) else { return rows };
+            next = following;
+            if bytes > SAMPLE_BYTES_MAX {
+                break;
+            }
+        }
+        rows[0] = vec![Value::UInt(next.into())];
+        rows
     }
 }
 

@@ -181,7 +181,7 @@ pub(crate) fn to_json(value: &Datum, result: &ResultType) -> Result<Json, SqlErr
 }
 
 /// Bytes in JSON: the number of their type in the protocol, and base 64.
-fn opaque(code: u8, bytes: &[u8]) -> String {
+pub fn opaque(code: u8, bytes: &[u8]) -> String {
     format!("base64:type{code}:{}", base64(bytes))
 }
 

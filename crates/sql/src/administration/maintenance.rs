@@ -3,8 +3,10 @@
 //! # Guarantees
 //! CHECK compares all replicas of a table row by row, and its rows with the parts of large values;
 //! CHECKSUM sums up the values of its rows. Both do so as of one snapshot, and neither disturbs
-//! changes, nor is disturbed by them. The other statements have nothing to do, and say so as MySQL
-//! does.
+//! changes, nor is disturbed by them. ANALYZE is in `analyze`. The other statements have nothing to
+//! do, and say so as MySQL does.
+
+mod analyze;
 
 use std::sync::Arc;
 
@@ -26,7 +28,7 @@ pub(super) async fn run(
     out: &mut ResultWriter,
 ) -> Result<Outcome, SqlError> {
     let operation = match statement.operation {
-        MaintenanceOperation::Analyze => "analyze",
+        MaintenanceOperation::Analyze => return analyze::run(session, statement, out).await,
         MaintenanceOperation::Check => "check",
         MaintenanceOperation::Optimize => "optimize",
         MaintenanceOperation::Repair => "repair",

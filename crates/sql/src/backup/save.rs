@@ -178,7 +178,7 @@ async fn whole(
         }
     }
     let tables: Vec<Arc<Table>> = chosen.tables.iter().map(|(_, table)| table.clone()).collect();
-    let sizes = Sizes::of(session, Some(&tables)).await;
+    let sizes = Sizes::of(&session.kernel, Some(&tables)).await;
     let sizes = tables.iter().map(|table| sizes.table(table).map(|size| size.rows));
     let work = sizes.sum::<Option<u64>>().map(|rows| (kernel.now(), rows));
     job.tell(|job| {

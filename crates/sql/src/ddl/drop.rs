@@ -15,6 +15,7 @@ use crate::catalog::names::{TableName, check_table_name};
 use crate::catalog::view::is_view;
 use crate::result::Outcome;
 use crate::session::Session;
+use crate::statistics::store;
 
 /// DROP TABLE: all of the tables are there, or none is dropped.
 pub(super) async fn tables(session: &mut Session, drop: &DropTable) -> Result<Outcome, SqlError> {
@@ -84,6 +85,7 @@ async fn drop_all(session: &mut Session, mut tables: Vec<TableId>) -> Result<(),
     for id in tables {
         // What remains of the sequence is a row nobody looks at.
         let _ = session.shared.sequences.forget(&session.kernel, id).await;
+        let _ = store::forget(&session.kernel, id).await;
     }
     Ok(())
 }
@@ -141,6 +143,7 @@ pub(super) async fn truncate(
     match change(session, linked.with(SchemaChange::TruncateTable { table })).await {
         Ok(_) => {
             let _ = session.shared.sequences.forget(&session.kernel, table).await;
+            let _ = store::forget(&session.kernel, table).await;
             Ok(Outcome::default())
         }
         Err(failure) if refused(&failure, ErrorCode::UnknownTable) => {

@@ -47,6 +47,7 @@ use crate::large::size_of;
 use crate::plan::Planner;
 use crate::result::Outcome;
 use crate::session::Session;
+use crate::statistics::store;
 
 /// The claims on tables that are being rebuilt.
 const CLAIMS: Claims = Claims { table: "#alterations", column: "table_id", width: 4 };
@@ -117,6 +118,7 @@ async fn ended(
     match result {
         Ok(outcome) => {
             let _ = session.shared.sequences.forget(&session.kernel, old).await;
+            let _ = store::forget(&session.kernel, old).await;
             Ok(outcome)
         }
         Err(Stopped::NotOurs(error) | Stopped::Unknown(error)) => Err(error),

@@ -15,7 +15,7 @@ use sqltype::Datum;
 use wire::Projection;
 
 use crate::access::{ReadMode, Reader, Values};
-use crate::execute::key::{KeyValue, key_value};
+use crate::catalog::key_value::{KeyValue, key_value};
 use crate::execute::scan::{local_datum, read_mode};
 use crate::kernel::Failure;
 use crate::plan::operator::{AccessPath, Operator, QueryPlan, TableScan};

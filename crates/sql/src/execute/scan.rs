@@ -26,7 +26,7 @@ use wire::{LockMode, WaitPolicy};
 use crate::access::{Asked, ReadMode, Reader, Values};
 use crate::catalog::ColumnDefinition;
 use crate::catalog::hidden::{self, Hidden};
-use crate::execute::key::{KeyValue, key_value};
+use crate::catalog::key_value::{KeyValue, key_value};
 use crate::execute::large::Outside;
 use crate::execute::pushdown;
 use crate::execute::run::Run;

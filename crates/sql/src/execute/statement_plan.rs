@@ -31,8 +31,8 @@ use crate::statistics;
 pub(crate) struct StatementPlan {
     pub(crate) kind: PlanKind,
     tables: Vec<(TableId, u32)>,
-    /// How many rows the tables of a join had.
-    sizes: Vec<Option<u64>>,
+    /// How many rows the tables of a join had, and when their values were found out.
+    sizes: Vec<(Option<u64>, Option<u64>)>,
     /// The default database when it was made.
     database: Option<String>,
     /// The version of the session's variables.
@@ -68,7 +68,9 @@ impl StatementPlan {
         parameters: Vec<ParameterKind>,
     ) -> Self {
         let session = planner.session;
-        let rows = |(table, _): &(TableId, u32)| session.rows(*table);
+        let rows = |(table, _): &(TableId, u32)| {
+            (session.rows(*table), session.values_made_at(*table))
+        };
         let sizes = match planner.tables.len() {
             0 | 1 => Vec::new(),
             _ => planner.tables.iter().map(rows).collect(),
@@ -125,8 +127,9 @@ impl StatementPlan {
             cluster.tables.get(id).is_some_and(|table| table.version == *version)
         };
         let statistics = &session.shared.statistics;
-        let alike = |(size, (table, _)): (&Option<u64>, &(TableId, u32))| {
+        let alike = |((size, made_at), (table, _)): (&(Option<u64>, _), &(TableId, u32))| {
             statistics::alike(*size, statistics.rows(*table))
+                && *made_at == statistics.values_made_at(*table)
         };
         let hidden = !session.temporary.is_empty()
             && self.tables.iter().any(|(id, _)| {

@@ -240,12 +240,16 @@ fn partitions(scan: &TableScan) -> Vec<String> {
         let types = columns.iter().filter_map(|column| {
             scan.definition.columns.iter().find(|of| of.column == *column).map(|of| &of.sql_type)
         });
-        let values = key.iter().zip(types).map(|(value, sql_type)| {
-            match crate::execute::key::key_value(value.as_constant()?, sql_type) {
-                crate::execute::key::KeyValue::Exact(value) => Some(value),
-                _ => None,
-            }
-        });
+        let values =
+            key.iter().zip(types).map(
+                |(value, sql_type)| match crate::catalog::key_value::key_value(
+                    value.as_constant()?,
+                    sql_type,
+                ) {
+                    crate::catalog::key_value::KeyValue::Exact(value) => Some(value),
+                    _ => None,
+                },
+            );
         let values: Option<Vec<model::Value>> = values.collect();
         let partition = values.and_then(|values| match &scan.path {
             AccessPath::Primary { .. } => table.partition_of_key(&values),

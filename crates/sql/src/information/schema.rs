@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use model::{ClusterState, PartitionId, PartitionIndex, Table};
 use sql_expression::SqlError;
-use sqltype::{Datum, SqlType, TimeZone, TypeKind};
+use sqltype::{Datum, Json, SqlType, TimeZone, TypeKind};
 
 use super::{
     Hints, Kind, Rows, Sequences, Source, VirtualTable, column, information, nullable, optional,
@@ -25,6 +25,8 @@ use crate::catalog::{
 };
 use crate::plan::shape;
 use crate::session::Session;
+use crate::statistics::json::histogram;
+use crate::statistics::store::Known;
 use crate::statistics::{Size, Sizes};
 
 const NAME: Kind = Kind::Text(64);
@@ -120,7 +122,17 @@ pub(super) static TABLES: &[VirtualTable] = &[
             column("IS_VISIBLE", Kind::Text(3)),
             nullable("EXPRESSION", Kind::LongText),
         ],
-        Source::Sizes(statistics),
+        Source::Values(statistics),
+    ),
+    information(
+        "COLUMN_STATISTICS",
+        &[
+            column("SCHEMA_NAME", Kind::Text(64)),
+            column("TABLE_NAME", Kind::Text(64)),
+            column("COLUMN_NAME", Kind::Text(64)),
+            column("HISTOGRAM", Kind::Json),
+        ],
+        Source::Values(column_statistics),
     ),
     information(
         "KEY_COLUMN_USAGE",
@@ -593,10 +605,15 @@ pub(crate) fn column_key(definition: &TableDefinition, at: usize) -> &'static st
     }
 }
 
-fn statistics(session: &Session, hints: &Hints, sizes: &Sizes) -> Result<Rows, SqlError> {
+fn statistics(
+    session: &Session,
+    hints: &Hints,
+    sizes: &Sizes,
+    known: &Known,
+) -> Result<Rows, SqlError> {
     let mut rows = Vec::new();
     each_table(session, hints, |_, definition| {
-        for facts in index_rows(definition, sizes) {
+        for facts in index_rows(definition, sizes, known) {
             let mut row = vec![text(CATALOG), text(&definition.database), text(&definition.name)];
             let mut facts = facts.into_iter();
             row.extend(facts.next());
@@ -609,7 +626,7 @@ fn statistics(session: &Session, hints: &Hints, sizes: &Sizes) -> Result<Rows, S
 }
 
 /// The parts of a table's keys: NON_UNIQUE, INDEX_NAME and the rest; SHOW INDEX shows the same.
-pub(crate) fn index_rows(definition: &TableDefinition, sizes: &Sizes) -> Rows {
+pub(crate) fn index_rows(definition: &TableDefinition, sizes: &Sizes, known: &Known) -> Rows {
     let all = sizes.table(&definition.table).map(|size| size.rows as i64);
     let mut rows = Vec::new();
     for key in &definition.keys {
@@ -617,9 +634,16 @@ pub(crate) fn index_rows(definition: &TableDefinition, sizes: &Sizes) -> Rows {
         for (at, part) in key.columns.iter().enumerate() {
             let column = &definition.columns[part.declared];
             let expression = part.expression(&definition.columns);
-            // A unique key has as many values as the table has rows; other values nobody counts.
+            // A unique key has as many values as the table has rows; of others a sample tells.
             let is_whole = key.is_unique() && at + 1 == key.columns.len() && !column.nullable;
-            let cardinality = all.filter(|_| is_whole);
+            let begins = key.columns[..=at].iter();
+            let begins = begins.map(|part| definition.columns[part.declared].column);
+            let sampled = || {
+                let values = known.values(definition.table.id)?;
+                let distinct = values.distinct(&begins.collect::<Vec<_>>())?;
+                Some((distinct.round() as i64).min(all?))
+            };
+            let cardinality = if is_whole { all } else { sampled() };
             let direction = if part.descending { "D" } else { "A" };
             rows.push(vec![
                 Datum::Int((!key.is_unique()).into()),
@@ -643,6 +667,32 @@ pub(crate) fn index_rows(definition: &TableDefinition, sizes: &Sizes) -> Rows {
         }
     }
     rows
+}
+
+/// COLUMN_STATISTICS: the histograms that somebody has asked for, as in MySQL.
+fn column_statistics(
+    session: &Session,
+    hints: &Hints,
+    _: &Sizes,
+    known: &Known,
+) -> Result<Rows, SqlError> {
+    let mut rows = Vec::new();
+    each_table(session, hints, |_, definition| {
+        let Some(values) = known.values(definition.table.id) else { return };
+        for column in values.columns.iter().filter(|column| column.asked.is_some()) {
+            let of = definition.columns.iter().find(|of| of.column == column.column);
+            rows.extend(of.map(|of| {
+                let json = Json::parse(histogram(values, column, &of.sql_type).as_bytes());
+                vec![
+                    text(&definition.database),
+                    text(&definition.name),
+                    text(&of.name),
+                    json.map_or(Datum::Null, |json| Datum::Json(json.encode())),
+                ]
+            }));
+        }
+    })?;
+    Ok(rows)
 }
 
 fn key_column_usage(session: &Session, hints: &Hints) -> Result<Rows, SqlError> {

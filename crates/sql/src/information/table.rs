@@ -185,16 +185,6 @@ pub(super) static TABLES: &[VirtualTable] = &[
         Source::Empty,
     ),
     information(
-        "COLUMN_STATISTICS",
-        &[
-            column("SCHEMA_NAME", Kind::Text(64)),
-            column("TABLE_NAME", Kind::Text(64)),
-            column("COLUMN_NAME", Kind::Text(64)),
-            column("HISTOGRAM", Kind::Json),
-        ],
-        Source::Empty,
-    ),
-    information(
         "PROFILING",
         &[
             column("QUERY_ID", Kind::UInt),

@@ -46,6 +46,7 @@ fn edge(table: &FromTable, scan: &TableScan, call: &AggregateCall) -> Option<Edg
         offset: table.offset as u32,
         is_available: &|_| false,
         allows: &|name| table.allows(name),
+        values: None,
     };
     let path = path::edge(&target, &scan.conditions, column)?;
     let one = Formula::new(sql_expression::Expression::constant(

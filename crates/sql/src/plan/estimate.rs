@@ -3,17 +3,16 @@
 //! # Owns
 //! [`Estimates`], over the sizes of tables that the SQL node knows.
 //! # Limits
-//! The planner's own guesses (`order`), made again over the finished plan. How values are
-//! distributed is not known.
+//! The planner's own guesses (`order`, `selectivity`), made again over the finished plan.
 
 use sql_expression::{Expression, Node};
 use sqltype::Datum;
 
+use crate::plan::cost::{JOIN, LOOK, LOOKUP, PROBE, RANGE, RANGE_OF_PARTITION, ROWS_UNKNOWN, SEND};
 use crate::plan::operator::{
     AccessPath, Bounds, Formula, HashKey, IndexRange, Operator, TableScan,
 };
-use crate::plan::order::{JOIN, LOOK, LOOKUP, PROBE, RANGE, SEND, distinct_of, share};
-use crate::plan::path::ROWS_UNKNOWN;
+use crate::plan::selectivity::{self, ColumnOf, Columns};
 use crate::session::Session;
 use crate::session::planning::PlanningView;
 
@@ -130,10 +129,9 @@ impl<'a> Estimates<'a> {
             }
             Operator::HashJoin { left, right, keys, join } => {
                 let (l, r) = (self.of(left), self.of(right));
+                let below = Below { estimates: self, operator };
                 let per_key = |key: &HashKey| {
-                    let sides = [&key.left.expression, &key.right.expression].into_iter();
-                    let of = |side: &Expression| self.distinct(operator, side);
-                    1.0 / sides.filter_map(of).fold(10.0, f64::max)
+                    selectivity::of_equality(&key.left.expression, &key.right.expression, &below)
                 };
                 let tied: f64 = keys.iter().map(per_key).product();
                 let rows = l.rows * r.rows * tied * self.share(operator, &join.conditions);
@@ -180,7 +178,7 @@ impl<'a> Estimates<'a> {
         let size = self.size(scan);
         let place = column.expression.as_column().map(|place| place as usize);
         let at = place.and_then(|place| place.checked_sub(scan.offset));
-        let of_column = at.and_then(|at| distinct_of(&scan.definition, at, size));
+        let of_column = at.and_then(|at| self.column_of(scan, at)?.distinct());
         let of_value = self.distinct(operator, &value.expression);
         let known = of_column.into_iter().chain(of_value).reduce(f64::max);
         (size / known.unwrap_or(10.0).max(1.0)).max(1.0)
@@ -196,8 +194,12 @@ impl<'a> Estimates<'a> {
             return 0.0;
         };
         let ([equal], Some(at)) = (equal.as_slice(), columns.first()) else { return 0.0 };
+        // What is known of values has been asked.
+        if self.session.values(scan.definition.table.id).is_some() {
+            return 0.0;
+        }
         let size = self.size(scan);
-        let of_column = distinct_of(&scan.definition, *at, size);
+        let of_column = self.column_of(scan, *at).and_then(|column| column.distinct());
         match self.distinct(before, &equal.value) {
             Some(of_value) => size / of_column.map_or(of_value, |of| of.max(of_value)).max(1.0),
             None => 0.0,
@@ -213,14 +215,21 @@ impl<'a> Estimates<'a> {
     /// Reading a table once.
     fn scan(&self, operator: &Operator, scan: &TableScan) -> Estimate {
         let size = self.size(scan);
+        let is_known = self.session.values(scan.definition.table.id).is_some();
         let mut examined = match &scan.path {
             AccessPath::Full => size,
+            AccessPath::Ranges { .. } if is_known && scan.covered => {
+                (size * self.share(operator, &scan.conditions)).max(1.0)
+            }
             AccessPath::Ranges { .. } => (scan.found / ROWS_UNKNOWN * size).max(1.0),
             AccessPath::Primary { keys } | AccessPath::Unique { keys, .. } => keys.len() as f64,
         };
         // What the path says of rows has been counted.
         let mut share = match (&scan.path, scan.covered) {
             (AccessPath::Full, _) => self.share(operator, &scan.conditions),
+            (AccessPath::Ranges { .. }, false) if is_known => {
+                (size * self.share(operator, &scan.conditions) / examined).min(1.0)
+            }
             _ => 1.0,
         };
         if let Some(most) = scan.limit.as_ref().and_then(count) {
@@ -229,8 +238,8 @@ impl<'a> Estimates<'a> {
         share = share.clamp(0.0001, 1.0);
         let rows = (examined * share).max(if examined >= 1.0 { 1.0 } else { examined });
         let cost = match scan.path {
-            AccessPath::Full => RANGE + examined * LOOK + rows * SEND,
-            AccessPath::Ranges { .. } => RANGE + examined * (LOOK + SEND),
+            AccessPath::Full => opening(scan) + examined * LOOK + rows * SEND,
+            AccessPath::Ranges { .. } => opening(scan) + examined * (LOOK + SEND),
             _ => examined * LOOKUP,
         };
         Estimate { rows, examined, share, cost }
@@ -243,25 +252,56 @@ impl<'a> Estimates<'a> {
 
     /// The share of rows that meets conditions, of tables below an operator.
     fn share(&self, operator: &Operator, conditions: &[Formula]) -> f64 {
-        let distinct = |side: &Expression| self.distinct(operator, side);
-        conditions.iter().map(|condition| share(&condition.expression, &distinct)).product()
+        let below = Below { estimates: self, operator };
+        selectivity::of_all(conditions.iter().map(|condition| &condition.expression), &below)
     }
 
     /// About how many values a column has of a table below an operator.
     fn distinct(&self, operator: &Operator, side: &Expression) -> Option<f64> {
+        self.column(operator, side)?.distinct()
+    }
+
+    /// The column of a stored table below an operator that an expression is.
+    fn column(&self, operator: &Operator, side: &Expression) -> Option<ColumnOf> {
         let place = side.as_column()? as usize;
-        let of = |scan: &TableScan| {
-            let at = place.checked_sub(scan.offset)?;
-            (at < scan.definition.columns.len())
-                .then(|| distinct_of(&scan.definition, at, self.size(scan)))?
-        };
+        let of = |scan: &TableScan| self.column_of(scan, place.checked_sub(scan.offset)?);
         match operator {
             Operator::Scan(scan) => of(scan),
-            Operator::Lookup { input, scan, .. } => of(scan).or_else(|| self.distinct(input, side)),
+            Operator::Lookup { input, scan, .. } => of(scan).or_else(|| self.column(input, side)),
             // Behind these, places mean something else.
             Operator::Project { .. } | Operator::Set { .. } => None,
-            _ => operator.inputs().into_iter().find_map(|input| self.distinct(input, side)),
+            _ => operator.inputs().into_iter().find_map(|input| self.column(input, side)),
         }
+    }
+
+    fn column_of(&self, scan: &TableScan, at: usize) -> Option<ColumnOf> {
+        scan.definition.columns.get(at)?;
+        let values = self.session.values(scan.definition.table.id);
+        Some(ColumnOf { definition: scan.definition.clone(), at, rows: self.size(scan), values })
+    }
+}
+
+/// The columns of the tables below an operator.
+struct Below<'a> {
+    estimates: &'a Estimates<'a>,
+    operator: &'a Operator,
+}
+
+impl Columns for Below<'_> {
+    fn column(&self, side: &Expression) -> Option<ColumnOf> {
+        self.estimates.column(self.operator, side)
+    }
+
+    fn value(&self, expression: &Expression) -> Option<Datum> {
+        expression.as_constant().cloned()
+    }
+}
+
+/// What it takes to open a scan.
+fn opening(scan: &TableScan) -> f64 {
+    match scan.distribution.as_deref() {
+        Some([_]) => RANGE_OF_PARTITION,
+        _ => RANGE,
     }
 }
 

@@ -20,6 +20,7 @@ use crate::plan::join::{FromTable, JoinTree, Source};
 use crate::plan::json_table;
 use crate::plan::operator::QueryPlan;
 use crate::plan::outer;
+use crate::plan::selectivity::Known;
 
 /// FROM with names resolved; conditions are bound when all tables are in the scope.
 pub(crate) struct From<'q> {
@@ -271,7 +272,10 @@ fn table<'q>(
     let source = Source::Table(definition.clone());
     let tree = add(scope, from, Some(&definition.database), alias, columns, source)?;
     if let Some(table) = from.tables.last_mut() {
-        table.rows = planner.session.rows(definition.table.id);
+        let session = planner.session;
+        table.rows = session.rows(definition.table.id);
+        let known = |values| Known { values, constants: planner.constants() };
+        table.known = session.values(definition.table.id).map(known);
         for hint in &factor.index_hints {
             let names = hint.indexes.iter().map(|name| name.as_str().to_owned());
             for name in hint.indexes.iter().map(ast::Ident::as_str) {
@@ -459,6 +463,7 @@ fn add<'q>(
         columns: count,
         source,
         rows: None,
+        known: None,
         lock: None,
         out: 0,
         lateral: None,

@@ -16,6 +16,7 @@ use wire::{LockMode, WaitPolicy};
 
 use crate::catalog::TableDefinition;
 use crate::information::VirtualTable;
+use crate::plan::cost::ROWS_UNKNOWN;
 use crate::plan::keyed::has_subquery;
 use crate::plan::merge::ViewCheck;
 use crate::plan::operator::{
@@ -24,6 +25,7 @@ use crate::plan::operator::{
 };
 use crate::plan::order::{self, Method, Part};
 use crate::plan::path::{self, Priced, Target};
+use crate::plan::selectivity::Known;
 
 /// A table of FROM.
 #[derive(Clone, Debug)]
@@ -34,6 +36,8 @@ pub(crate) struct FromTable {
     pub(crate) source: Source,
     /// About how many rows it has, if that is known.
     pub(crate) rows: Option<u64>,
+    /// How its values are distributed, if that is known.
+    pub(crate) known: Option<Known>,
     pub(crate) lock: Option<(LockMode, WaitPolicy)>,
     /// A common table: how many blocks further out it was defined.
     pub(crate) out: usize,
@@ -61,7 +65,7 @@ impl FromTable {
     pub(crate) fn size(&self) -> f64 {
         match (&self.source, self.rows) {
             (_, Some(rows)) => (rows as f64).max(1.0),
-            (Source::Table(_), None) => path::ROWS_UNKNOWN,
+            (Source::Table(_), None) => ROWS_UNKNOWN,
             (Source::Virtual(_) | Source::Derived(_), None) => 1_000.0,
         }
     }
@@ -321,6 +325,17 @@ impl JoinPlanner<'_> {
         chosen.unwrap_or_else(|| Priced::whole(1_000.0))
     }
 
+    /// Whether conditions say in which partition all rows of a table are that meet them.
+    pub(super) fn asks_one_partition(
+        &self,
+        at: usize,
+        conditions: &[Expression],
+        before: &BTreeSet<usize>,
+    ) -> bool {
+        let keys = self.with_target(at, before, |target| path::distribution(target, conditions));
+        keys.is_some_and(|keys| keys.len() == 1)
+    }
+
     /// What is found out of a stored table, with values of the tables before it at hand; nothing of
     /// other sources.
     fn with_target<T>(
@@ -338,6 +353,7 @@ impl JoinPlanner<'_> {
             offset: table.offset as u32,
             is_available: &available,
             allows: &|name| table.allows(name),
+            values: table.known.as_ref().map(|known| &*known.values),
         };
         find(&target)
     }

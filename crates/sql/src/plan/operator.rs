@@ -273,7 +273,7 @@ pub(crate) struct TableScan {
     /// The conditions say what the path says and nothing more.
     pub(crate) covered: bool,
     /// About how many rows the path finds each time: of ranges, in a table of
-    /// [`ROWS_UNKNOWN`](super::path::ROWS_UNKNOWN).
+    /// [`ROWS_UNKNOWN`](super::cost::ROWS_UNKNOWN).
     pub(crate) found: f64,
     /// The keys of the definition that could be used, a bit for each of the first 64.
     pub(crate) usable: u64,

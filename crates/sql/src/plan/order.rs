@@ -1,42 +1,22 @@
 //! In which order inner joins are made, and whether rows are looked up or a table is read whole.
 //!
 //! # Owns
-//! Estimates: how many rows pass conditions, what steps cost. The search for a cheap order: from
-//! each table on, always the cheapest next step.
-//! # Limits
-//! Sizes of tables are known, about; how values are distributed is not, and is guessed from the
-//! kind of a condition.
+//! The search for a cheap order: from each table on, always the cheapest next step.
+//! # Not here
+//! What steps cost (`cost`), and how many rows pass conditions (`selectivity`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use sql_expression::{BinaryOp, Expression, Node, SqlError};
+use sqltype::Datum;
 
-use crate::catalog::TableDefinition;
+use crate::plan::cost::{
+    COLUMNS_LEAST, JOIN, LATER, LOOK, LOOKUP, PROBE, RANGE, RANGE_OF_PARTITION, ROWS_UNKNOWN, SEND,
+    SEND_ROW,
+};
 use crate::plan::join::{JoinPlanner, JoinTree, Source};
 use crate::plan::operator::AccessPath;
-use crate::plan::path::ROWS_UNKNOWN;
-
-/// What a data node takes to look at a row, which is the unit of all costs: about 0.03 µs.
-pub(crate) const LOOK: f64 = 1.0;
-/// To send a row to the SQL node and take it in there, in columns.
-pub(crate) const SEND: f64 = 4.0;
-/// The same of a row that does not come in columns.
-const SEND_ROW: f64 = 40.0;
-/// Rows of a table or of what it is joined to, from which on they come in columns.
-const COLUMNS_LEAST: f64 = 1_000.0;
-/// To look a row up by key, one of a batch.
-pub(crate) const LOOKUP: f64 = 80.0;
-/// To open a scan, or a range of an index for one row, in all partitions.
-pub(crate) const RANGE: f64 = 1000.0;
-/// To find what a row joins with in a hash table.
-pub(crate) const PROBE: f64 = 1.0;
-/// To make a joined row, and to look at a pair of rows that nothing ties.
-pub(crate) const JOIN: f64 = 1.0;
-/// What a joined row costs the steps behind, about.
-const LATER: f64 = 6.0;
-
-/// The share of rows whose value is between two others.
-pub(super) const BETWEEN: f64 = 0.15;
+use crate::plan::selectivity::{self, ColumnOf, Columns};
 
 /// How a part is joined to those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -198,7 +178,7 @@ impl Search<'_> {
         let (tree, tables) = &self.parts[at];
         let reach: BTreeSet<usize> = done.union(tables).copied().collect();
         let mut usable = Vec::new();
-        let mut own = 1.0;
+        let mut own = Vec::new();
         let mut ties: BTreeMap<BTreeSet<usize>, f64> = BTreeMap::new();
         for (condition, needs) in self.conditions.iter().zip(&self.needs) {
             if !needs.is_subset(&reach) || needs.is_subset(done) {
@@ -206,7 +186,7 @@ impl Search<'_> {
             }
             usable.push(condition.clone());
             match needs.is_subset(tables) {
-                true => own *= self.share(condition),
+                true => own.push(condition),
                 false => {
                     let others = needs.difference(tables).copied().collect();
                     *ties.entry(others).or_insert(1.0) *= self.join_share(condition, done, tables);
@@ -214,6 +194,7 @@ impl Search<'_> {
             }
         }
         let all = self.size(tree);
+        let own = selectivity::of_all(own, self);
         // Several columns that tie two tables are most often one key of the smaller of them.
         let key_share = |others: &BTreeSet<usize>| {
             let sizes = others.iter().map(|at| self.planner.tables[*at].size());
@@ -250,7 +231,10 @@ impl Search<'_> {
                     false => {
                         // What the sizes of both tables say may be more.
                         let each = found.max(rows / before).max(1.0);
-                        before * (RANGE + each * (LOOK + SEND_ROW)) + rows * JOIN
+                        let in_one = matches!(tree, JoinTree::Table(at)
+                            if self.planner.asks_one_partition(*at, &usable, done));
+                        let opening = if in_one { RANGE_OF_PARTITION } else { RANGE };
+                        before * (opening + each * (LOOK + SEND_ROW)) + rows * JOIN
                     }
                 }
             }
@@ -275,7 +259,11 @@ impl Search<'_> {
         let JoinTree::Table(at) = tree else { return None };
         let Source::Table(_) = self.planner.tables[*at].source else { return None };
         let priced = self.planner.path(*at, conditions, before);
+        let is_known = self.planner.tables[*at].known.is_some();
         let found = match &priced.path {
+            AccessPath::Ranges { .. } if is_known && priced.covered => {
+                self.size(tree) * selectivity::of_all(conditions, self)
+            }
             AccessPath::Ranges { .. } => priced.rows / ROWS_UNKNOWN * self.size(tree),
             AccessPath::Full => self.size(tree),
             _ => priced.rows,
@@ -292,11 +280,6 @@ impl Search<'_> {
         }
     }
 
-    /// The share of rows that meets a condition on them alone.
-    fn share(&self, condition: &Expression) -> f64 {
-        share(condition, &|side| self.distinct(side))
-    }
-
     /// The share of pairs that meets a condition between what is done and a part.
     fn join_share(
         &self,
@@ -304,80 +287,34 @@ impl Search<'_> {
         done: &BTreeSet<usize>,
         tables: &BTreeSet<usize>,
     ) -> f64 {
-        let Node::Compare(compare) = &condition.node else { return self.share(condition) };
+        let Node::Compare(compare) = &condition.node else {
+            return selectivity::of(condition, self);
+        };
         let (left, right) = (self.planner.needs(&compare.left), self.planner.needs(&compare.right));
         let between = left.is_subset(done) && right.is_subset(tables)
             || right.is_subset(done) && left.is_subset(tables);
         if compare.op != BinaryOp::Equal || !between {
-            return self.share(condition);
+            return selectivity::of(condition, self);
         }
-        let sides = [&compare.left, &compare.right].into_iter();
-        let distinct = sides.filter_map(|side| self.distinct(side)).fold(10.0, f64::max);
-        1.0 / distinct
+        selectivity::of_equality(&compare.left, &compare.right, self)
     }
+}
 
-    /// About how many values a column has.
-    fn distinct(&self, side: &Expression) -> Option<f64> {
+impl Columns for Search<'_> {
+    fn column(&self, side: &Expression) -> Option<ColumnOf> {
         let place = side.as_column()? as usize;
         let table = self.planner.tables.iter().find(|table| table.places().contains(&place))?;
         let Source::Table(definition) = &table.source else { return None };
-        distinct_of(definition, place - table.offset, table.size())
+        let (at, rows) = (place - table.offset, table.size());
+        let values = table.known.as_ref().map(|known| known.values.clone());
+        Some(ColumnOf { definition: definition.clone(), at, rows, values })
     }
-}
 
-/// The share of rows that meets a condition; `distinct` tells about how many values a column has.
-pub(super) fn share(condition: &Expression, distinct: &dyn Fn(&Expression) -> Option<f64>) -> f64 {
-    match &condition.node {
-        Node::And(parts) => parts.iter().map(|part| share(part, distinct)).product(),
-        Node::Or(parts) => parts.iter().map(|part| share(part, distinct)).sum::<f64>().min(1.0),
-        Node::Not(part) => 1.0 - share(part, distinct),
-        Node::Compare(compare) => match compare.op {
-            BinaryOp::Equal | BinaryOp::NullSafeEqual => {
-                let sides = [&compare.left, &compare.right].into_iter();
-                1.0 / sides.filter_map(distinct).fold(20.0, f64::max)
-            }
-            BinaryOp::NotEqual => 0.95,
-            _ => 0.33,
-        },
-        Node::Between(_) => BETWEEN,
-        Node::InList(list) => (list.list.len() as f64 * 0.05).min(0.5),
-        Node::Like(_) => 0.1,
-        Node::IsNull(_) => 0.1,
-        _ => 0.5,
+    fn value(&self, expression: &Expression) -> Option<Datum> {
+        let known = self.planner.tables.iter().find_map(|table| table.known.as_ref());
+        known.map_or_else(
+            || expression.as_constant().cloned(),
+            |known| known.constants.value(expression),
+        )
     }
-}
-
-/// About how many values a column of a table of so many rows has, as far as its keys tell.
-pub(super) fn distinct_of(definition: &TableDefinition, column: usize, rows: f64) -> Option<f64> {
-    Some(match uniqueness(definition, column) {
-        Uniqueness::Alone => rows,
-        Uniqueness::First => rows / 4.0,
-        Uniqueness::Part => rows.sqrt(),
-        Uniqueness::None => return None,
-    })
-}
-
-/// What a column is to the unique keys of its table.
-enum Uniqueness {
-    /// A key by itself.
-    Alone,
-    /// The first of several columns of one.
-    First,
-    /// A later column of one.
-    Part,
-    None,
-}
-
-fn uniqueness(definition: &TableDefinition, column: usize) -> Uniqueness {
-    let mut found = Uniqueness::None;
-    for key in definition.keys.iter().filter(|key| key.is_unique()) {
-        let place = key.columns.iter().position(|part| part.column == column);
-        found = match (place, key.columns.len(), &found) {
-            (Some(0), 1, _) => return Uniqueness::Alone,
-            (Some(0), _, _) => Uniqueness::First,
-            (Some(_), _, Uniqueness::None) => Uniqueness::Part,
-            _ => found,
-        };
-    }
-    found
 }

@@ -17,8 +17,10 @@ use sql_expression::{BinaryOp, Comparison, Expression, InList, Node, Volatility}
 use sqltype::{Datum, TypeKind};
 
 use crate::catalog::{KeyDefinition, KeyKind, TableDefinition};
+use crate::plan::cost::ROWS_UNKNOWN;
 use crate::plan::operator::{AccessPath, EqualTo, Formula, IndexRange, Pattern};
-use crate::plan::order::BETWEEN;
+use crate::plan::selectivity::BETWEEN;
+use crate::statistics::values::KnownValues;
 
 pub(crate) use distribution::distribution;
 
@@ -41,8 +43,6 @@ impl Priced {
     }
 }
 
-/// Rows of a table nobody has counted.
-pub(crate) const ROWS_UNKNOWN: f64 = 100_000.0;
 /// Most keys or ranges of one path.
 const RANGES_MAX: usize = 4_096;
 
@@ -87,6 +87,8 @@ pub(crate) struct Target<'a> {
     pub(crate) is_available: &'a dyn Fn(u32) -> bool,
     /// Indexes the statement forbids, or the only ones it allows.
     pub(crate) allows: &'a dyn Fn(&str) -> bool,
+    /// How its values are distributed, if that is known.
+    pub(crate) values: Option<&'a KnownValues>,
 }
 
 /// The best path for rows that meet `conditions`.
@@ -106,7 +108,9 @@ pub(crate) fn choose(target: &Target<'_>, conditions: &[Expression]) -> Priced {
         }
         let bit = 1_u64.checked_shl(at as u32).unwrap_or(0);
         allowed |= bit;
-        for priced in [point(target, key, &facts), ranges(key, &facts)].into_iter().flatten() {
+        for priced in
+            [point(target, key, &facts), ranges(target, key, &facts)].into_iter().flatten()
+        {
             usable |= bit;
             if price(&priced) < price(&best) {
                 best = priced;
@@ -282,11 +286,11 @@ fn in_kernel_order(
 }
 
 /// Ranges of an ordered index: equal in the first columns, then one column in ranges.
-fn ranges(key: &KeyDefinition, facts: &[(usize, Fact)]) -> Option<Priced> {
+fn ranges(target: &Target<'_>, key: &KeyDefinition, facts: &[(usize, Fact)]) -> Option<Priced> {
     let index = key.ordered?;
     let columns: Vec<usize> = key.columns.iter().map(|part| part.column).collect();
     let mut built = vec![IndexRange::default()];
-    let mut rows = ROWS_UNKNOWN;
+    let (mut before, mut fixed, mut rows) = (ROWS_UNKNOWN, Vec::new(), ROWS_UNKNOWN);
     for part in &key.columns {
         // What is said of a column holds for the beginning of its sort key.
         let of_part = |at: usize| at == part.column || at == part.declared;
@@ -294,7 +298,8 @@ fn ranges(key: &KeyDefinition, facts: &[(usize, Fact)]) -> Option<Priced> {
             facts.iter().filter(|(at, _)| of_part(*at)).map(|(_, fact)| fact).collect();
         if let Some(equal) = here.iter().find_map(|fact| fact.equal_to()) {
             built.iter_mut().for_each(|range| range.equal.push(equal.clone()));
-            rows /= 100.0;
+            fixed.push(part.declared);
+            rows = before * share_of_key(target, &fixed);
             continue;
         }
         let listed = here.iter().find_map(|fact| match fact {
@@ -314,7 +319,9 @@ fn ranges(key: &KeyDefinition, facts: &[(usize, Fact)]) -> Option<Priced> {
                     })
                 })
                 .collect();
-            rows *= values.len() as f64 / 100.0;
+            before *= values.len() as f64;
+            fixed.push(part.declared);
+            rows = before * share_of_key(target, &fixed);
             continue;
         }
         if let Some(priced) = bounded(&mut built, &here) {
@@ -328,6 +335,18 @@ fn ranges(key: &KeyDefinition, facts: &[(usize, Fact)]) -> Option<Priced> {
     let name = key.name.clone();
     let path = AccessPath::Ranges { index, name, columns, ranges: built };
     Some(Priced::new(path, rows))
+}
+
+/// The share of rows that have one value in each of these columns of a key.
+fn share_of_key(target: &Target<'_>, fixed: &[usize]) -> f64 {
+    let definition = target.definition;
+    let columns: Vec<_> = fixed.iter().map(|at| definition.columns[*at].column).collect();
+    let known = target.values.and_then(|values| values.table.distinct(&columns));
+    match known {
+        Some(distinct) => 1.0 / distinct.max(1.0),
+        // Nothing is known: each column leaves one row of a hundred.
+        None => 100_f64.powi(-(fixed.len() as i32)),
+    }
 }
 
 /// Bounds of the column behind the equal ones; how much they leave.

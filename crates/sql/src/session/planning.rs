@@ -21,6 +21,7 @@ use crate::catalog::view::ViewDefinition;
 use crate::catalog::{Definitions, TableDefinition};
 use crate::hint::StatementHints;
 use crate::session::{Session, rules};
+use crate::statistics::values::KnownValues;
 
 /// A session as the planner sees it.
 #[derive(Clone, Copy, Debug)]
@@ -90,6 +91,16 @@ impl<'s> PlanningView<'s> {
     /// About how many rows a table has, if that is known.
     pub(crate) fn rows(self, table: TableId) -> Option<u64> {
         self.session.shared.statistics.rows(table)
+    }
+
+    /// What is known of a table's values, if anything is.
+    pub(crate) fn values(self, table: TableId) -> Option<Rc<KnownValues>> {
+        self.session.shared.statistics.values(table)
+    }
+
+    /// When that was found out: plans that were made before are not good any more.
+    pub(crate) fn values_made_at(self, table: TableId) -> Option<u64> {
+        self.session.shared.statistics.values_made_at(table)
     }
 }
 

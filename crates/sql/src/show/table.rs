@@ -22,6 +22,7 @@ use crate::information::{self, Sequences};
 use crate::plan::shape;
 use crate::session::Session;
 use crate::statistics::Sizes;
+use crate::statistics::store::Known;
 
 /// What is computed and can be used, but is not listed: tools that save all databases they see
 /// would make its tables when they load them again.
@@ -134,7 +135,7 @@ pub(super) async fn status(
         let table = cluster.table_named(&format!("{database}.{name}"));
         table.into_iter().cloned().collect::<Vec<_>>()
     });
-    let sizes = Sizes::of(session, tables.as_deref()).await;
+    let sizes = Sizes::of(&session.kernel, tables.as_deref()).await;
     let sequences = Sequences::of(session, tables.as_deref()).await?;
     for (name, kind) in table_names(session, &database, only) {
         let mut row = vec![Datum::text(&name)];
@@ -300,7 +301,9 @@ pub(super) async fn indexes(session: &Session, name: &ObjectName) -> Result<List
     }
     let definition = session.definition_named(&table)?;
     let tables = [definition.table.clone()];
-    for facts in index_rows(&definition, &Sizes::of(session, Some(&tables)).await) {
+    let sizes = Sizes::of(&session.kernel, Some(&tables)).await;
+    let known = Known::of(session, Some(&tables)).await?;
+    for facts in index_rows(&definition, &sizes, &known) {
         let mut row = vec![Datum::text(&definition.name)];
         row.extend(facts);
         listing.push(row);

@@ -33,7 +33,7 @@ fn partitions(harness: &Harness, (first, last): (TableId, TableId)) -> usize {
 #[test]
 fn all_tables_are_asked_about_some_at_a_time() {
     let mut harness = many();
-    harness.wait(async |session| Sizes::of(session, None).await);
+    harness.wait(async |session| Sizes::of(&session.kernel, None).await);
     let asked = asked(&mut harness);
     assert_eq!(asked.len(), 4, "800 partitions: {asked:?}");
     let of_ranges: Vec<usize> = asked.iter().map(|range| partitions(&harness, *range)).collect();
@@ -47,7 +47,7 @@ fn tables_far_apart_are_asked_about_alone() {
     let mut harness = many();
     let tables: Vec<Arc<Table>> =
         ["d.t399", "d.t1", "d.t0"].into_iter().map(|name| harness.table(name)).collect();
-    harness.wait(async |session| Sizes::of(session, Some(&tables)).await);
+    harness.wait(async |session| Sizes::of(&session.kernel, Some(&tables)).await);
     let [last, first, before] = [0, 1, 2].map(|at: usize| tables[at].id);
     assert_eq!(asked(&mut harness), [(before, first), (last, last)]);
 }

@@ -370,6 +370,7 @@ variables! {
     nines_analytic_snapshot, BOTH, DYNAMIC, Switch, "ON";
     nines_audit_log_statements, GLOBAL, DYNAMIC, Flags(&CLASSES),
         "READ,WRITE,DEFINITION,ACCOUNT,TRANSACTION,ADMINISTRATION";
+    nines_auto_statistics, BOTH, DYNAMIC, Switch, "ON";
     nines_column_rows, BOTH, DYNAMIC, Integer(0, u64::MAX), "1000";
     nines_durability, BOTH, DYNAMIC, Choice(&["memory", "disk"]), "memory";
     nines_ignore_unsupported, BOTH, DYNAMIC, Switch, "OFF";

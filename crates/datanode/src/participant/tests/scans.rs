@@ -714,3 +714,56 @@ fn a_scan_sees_no_change_that_its_transaction_has_undone_meanwhile() {
     world.abort(txn(2));
     world.check_quiet();
 }
+
+impl World {
+    /// What a sample of slots answers: where to go on, and the keys of the rows.
+    fn sample(&mut self, from: u32, step: u32) -> (Option<u64>, Vec<i64>) {
+        let what = wire::Inspection::Sample { partition: P, from: model::RowId(from), step };
+        let ask = wire::InspectMessage::Ask { session: session(50), request: 1, what };
+        self.take_others();
+        self.tell(CLIENT, participant(1), Message::Inspect(Box::new(ask)));
+        self.run();
+        let answers = self.take_others().into_iter().filter_map(|message| match message {
+            Message::Inspect(answer) => Some(*answer),
+            _ => None,
+        });
+        let answers: Vec<_> = answers.collect();
+        let [wire::InspectMessage::Answer { rows, .. }] = answers.as_slice() else {
+            panic!("{answers:?}")
+        };
+        let next = match rows[0][..] {
+            [Value::UInt(next)] => Some(next),
+            _ => None,
+        };
+        let key = |row: &Vec<Value>| match &row[..] {
+            [Value::Bytes(row)] => values_of(row).0,
+            other => panic!("{other:?}"),
+        };
+        (next, rows[1..].iter().map(key).collect())
+    }
+}
+
+#[test]
+fn a_sample_reads_every_so_many_slots_and_a_bounded_number_of_them() {
+    let mut world = World::new(1);
+    let slots = wire::inspect::SAMPLE_SLOTS_MAX as i64;
+    for part in 0..6 {
+        let rows = (part * 100..(part + 1) * 100).map(|id| insert(id, 0)).collect();
+        world.write(txn(1 + part as u32), rows);
+    }
+    world.write(txn(50), vec![delete(3)]);
+    // All rows, in two steps; an empty slot gives none.
+    let (next, mut keys) = world.sample(0, 1);
+    assert_eq!(next, Some(slots as u64));
+    let (end, rest) = world.sample(slots as u32, 1);
+    assert_eq!(end, None);
+    keys.extend(rest);
+    keys.sort_unstable();
+    assert_eq!(keys, (0..600).filter(|id| *id != 3).collect::<Vec<_>>());
+    // One row of seven, from the second slot on.
+    let (end, keys) = world.sample(1, 7);
+    assert_eq!((end, keys.len()), (None, 86));
+    // What is beyond the last slot is no row, and a step of nothing is one of one.
+    assert_eq!(world.sample(u32::MAX, u32::MAX), (None, vec![]));
+    assert_eq!(world.sample(598, 0), (None, vec![598, 599]));
+}

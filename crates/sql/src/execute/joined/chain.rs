@@ -16,19 +16,13 @@ use super::given::GivenStep;
 use crate::catalog::KeyKind;
 use crate::execute::pushdown;
 use crate::execute::run::Run;
+use crate::plan::cost::{
+    ALL_AT_ONCE, FETCH, JOIN, LOOK, LOOKUP, PROBE, RANGE, READ_ON, SEEK, SEND,
+};
 use crate::plan::estimate::Estimates;
 use crate::plan::operator::{
     AccessPath, Formula, HashKey, JoinSpec, Operator, QueryPlan, TableScan,
 };
-use crate::plan::order::{JOIN, LOOK, LOOKUP, PROBE, RANGE, SEND};
-
-/// What it takes to find the place of a key in an index, and a row by it, in rows that are read on.
-const SEEK: f64 = 16.0;
-const FETCH: f64 = 6.0;
-/// To read a row on and find that its key is none of those that were told.
-const READ_ON: f64 = 0.3;
-/// How much more it takes to ask a subquery for all rows at once than to read its table.
-const ALL_AT_ONCE: f64 = 2.0;
 
 /// Operators that may become one scan.
 pub(super) struct Chain<'p> {

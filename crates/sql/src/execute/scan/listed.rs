@@ -14,16 +14,15 @@ use sql_expression::{
 use sqltype::TypeKind;
 
 use super::{Located, distinct_keys, merged_ranges};
-use crate::execute::key::{KeyValue, key_value};
+use crate::catalog::key_value::{KeyValue, key_value};
 use crate::execute::run::{ENDS, Run, alone};
+use crate::plan::cost::LOCKED_ROW;
 use crate::plan::estimate::Estimates;
 use crate::plan::operator::{AccessPath, TableScan};
 
 /// Most values that are looked up by primary key, and by another index.
 const KEYS_MAX: usize = 4_096;
 const RANGES_MAX: usize = 512;
-/// What it costs to lock a row and send it, in the unit of the planner's costs.
-const LOCKED_ROW: f64 = 40.0;
 
 /// A condition that lists the values of a column.
 pub(crate) struct Listed<'p> {

@@ -17,7 +17,7 @@ use sql_expression::{Expression, SqlError};
 use sqltype::SqlType;
 
 use crate::access::Values;
-use crate::execute::key::KeyValue;
+use crate::catalog::key_value::KeyValue;
 use crate::plan::operator::TableScan;
 
 /// Keys of the partitions that can hold rows for which the conditions of a scan are true; none if
