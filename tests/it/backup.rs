@@ -650,3 +650,56 @@ fn a_backup_is_started_as_in_ndb() {
     let output = run(seen);
     assert_eq!(output.status.code(), Some(2));
 }
+
+/// The answer comes at once, and the job goes on without whoever asked for it.
+#[test]
+fn nobody_waits_for_what_is_detached() {
+    let (server, place) = (Server::start(&["--workers=2"]), Place::new());
+    let mut session = server.session().unwrap();
+    make_shop(&mut session);
+    let sum = checksum(&mut session, "shop.child");
+    let ended = |number: &str| {
+        // Another connection knows of it too, on whatever worker.
+        let mut other = server.session().unwrap();
+        loop {
+            let jobs = other.query("SHOW BACKUP JOBS").unwrap();
+            let job = jobs.iter().find(|row| row[0].as_deref() == Some(number)).expect("a job");
+            let state = job[9].clone().unwrap_or_default();
+            if state != "running" {
+                return (state, job[7].clone().unwrap_or_default());
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+    };
+    let begun = |statement: &str| {
+        let mut own = server.session().unwrap();
+        let rows = own.query(statement).unwrap();
+        rows[0][0].clone().expect("the number of a job")
+    };
+    let saved = place.at("b");
+    let number = begun(&format!("BACKUP DATABASE shop INTO '{saved}' WITH detached"));
+    assert_eq!(ended(&number), ("succeeded".to_owned(), "8300".to_owned()));
+    let restore = format!("RESTORE DATABASE shop AS again FROM '{saved}' WITH detached");
+    assert_eq!(ended(&begun(&restore)), ("succeeded".to_owned(), "8300".to_owned()));
+    assert_eq!(checksum(&mut session, "again.child"), sum);
+    // What fails is told by its job, and what is cancelled leaves nothing.
+    let (state, _) = ended(&begun(&restore));
+    assert!(state.contains("is there already"), "{state}");
+    let slow = place.at("slow");
+    let statement = format!("BACKUP DATABASE shop INTO '{slow}' WITH max_rate = '256K', detached");
+    let number = begun(&statement);
+    said(&mut session, &format!("CANCEL BACKUP JOB {number}"));
+    let (state, _) = ended(&number);
+    assert!(state.contains("cancelled"), "{state}");
+    assert!(!Path::new(&slow).exists());
+    let slow =
+        format!("RESTORE DATABASE shop AS third FROM '{saved}' WITH max_rate = '256K', detached");
+    let number = begun(&slow);
+    thread::sleep(Duration::from_millis(300));
+    said(&mut session, &format!("CANCEL BACKUP JOB {number}"));
+    assert!(ended(&number).0.contains("cancelled"));
+    let left = "SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name = 'third'";
+    assert_eq!(self::number(&mut session, left), 0);
+    // Rights are looked at before anything begins.
+    assert!(refused(&mut session, "BACKUP ALL INTO 'x' WITH detached").contains("absolute"));
+}

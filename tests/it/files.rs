@@ -135,6 +135,18 @@ fn no_statement_reaches_other_files() {
         let error = bench.refusal(&format!("{statement} '{}'", bench.file("there")));
         assert!(error.contains(code), "{error}");
     }
+    // A pipe would hold the thread up, and a link would make a file elsewhere.
+    let pipe = bench.file("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let error = bench.refusal(&format!("LOAD DATA INFILE '{pipe}' INTO TABLE d.c"));
+    assert!(error.contains("ERROR 1290") || error.contains("ERROR 29 "), "{error}");
+    let elsewhere = bench.directory.join("elsewhere");
+    symlink(&elsewhere, bench.file("dangling")).unwrap();
+    for name in ["dangling", "pipe"] {
+        let error = bench.refusal(&format!("SELECT 1 INTO OUTFILE '{}'", bench.file(name)));
+        assert!(error.contains("ERROR 1086") || error.contains("ERROR 1290"), "{error}");
+    }
+    assert!(!fs::exists(&elsewhere).unwrap());
     let missing = bench.file("missing");
     let error = bench.refusal(&format!("LOAD DATA INFILE '{missing}' INTO TABLE d.c"));
     assert!(error.contains("ERROR 29 ") && error.contains("No such file"), "{error}");

@@ -52,6 +52,7 @@ mod threads;
 mod tls;
 mod tpcc;
 mod tpch;
+mod transfer;
 mod tutorial;
 mod versions;
 mod watch;

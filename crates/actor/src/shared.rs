@@ -243,6 +243,8 @@ pub enum Mutation {
     SqlSnapshotsReadNewest,
     /// SQL: ROLLBACK TO SAVEPOINT does nothing.
     SqlSavepointsForgotten,
+    /// SQL: of each table a backup has the rows of one partition as an older snapshot shows them.
+    SqlBackupsMissChanges,
 }
 
 /// What the actors of a worker share: the outbox, timers, state of the cluster, recorder.

@@ -2,15 +2,17 @@
 //! server was lost.
 //!
 //! # Owns
-//! A connection over a Unix socket as `root` without a password; text queries, one at a time.
+//! A connection over a Unix socket, or over TCP without encryption; text queries, one at a time.
 //! Statements can be prepared, for whoever takes over the socket and runs them.
 //! # Not here
 //! Real clients, which programs of others use: the tests try those.
 
 use std::fmt;
 use std::io::{self, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::event::{PollFd, PollFlags, poll};
 
@@ -87,12 +89,75 @@ impl From<io::Error> for QueryError {
 /// Unix socket is woken twice for each answer: the first time when the server takes the question
 /// from the socket, which makes room for another.
 #[derive(Debug)]
-struct Awaited(UnixStream);
+struct Awaited(Stream);
 
 impl Read for Awaited {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         poll(&mut [PollFd::new(&self.0, PollFlags::IN)], None)?;
-        self.0.read(buffer)
+        match &mut self.0 {
+            Stream::Unix(stream) => stream.read(buffer),
+            Stream::Tcp(stream) => stream.read(buffer),
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Stream {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Unix(stream) => stream.as_fd(),
+            Self::Tcp(stream) => stream.as_fd(),
+        }
+    }
+}
+
+impl Stream {
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Unix(stream) => stream.write_all(bytes),
+            Self::Tcp(stream) => stream.write_all(bytes),
+        }
+    }
+}
+
+/// Where a server listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A Unix socket.
+    Socket(PathBuf),
+    /// A host and a port: what is sent is not encrypted.
+    Tcp(String, u16),
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Socket(path) => path.display().fmt(f),
+            Self::Tcp(host, port) => write!(f, "{host}:{port}"),
+        }
+    }
+}
+
+/// Who logs in.
+#[derive(Clone)]
+pub struct Login {
+    /// The account.
+    pub user: String,
+    /// Its password; empty for none.
+    pub password: String,
+    /// The proof of a password that caching_sha2_password asks for, from the password and the
+    /// server's nonce.
+    pub prove: fn(&[u8], &[u8]) -> Vec<u8>,
+}
+
+impl fmt::Debug for Login {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Login").field("user", &self.user).finish_non_exhaustive()
     }
 }
 
@@ -104,7 +169,7 @@ impl Session {
 
     /// Connects and logs in without a password.
     pub fn connect_as(socket: &Path, user: &str) -> Result<Session, QueryError> {
-        let stream = BufReader::new(Awaited(UnixStream::connect(socket)?));
+        let stream = BufReader::new(Awaited(Stream::Unix(UnixStream::connect(socket)?)));
         let mut session = Session { stream, sequence: 0 };
         let greeting = session.packet()?;
         if greeting.first() == Some(&ERROR) {
@@ -131,6 +196,78 @@ impl Session {
         }
     }
 
+    /// Connects and logs in with a password, or with an account of the Unix socket.
+    ///
+    /// # Errors
+    /// When the account proves itself in another way than by caching_sha2_password or auth_socket,
+    /// or would have to send its password over TCP as it is.
+    pub fn log_in(target: &Target, login: &Login) -> Result<Session, QueryError> {
+        let stream = match target {
+            Target::Socket(path) => Stream::Unix(UnixStream::connect(path)?),
+            Target::Tcp(host, port) => {
+                let stream = TcpStream::connect((host.as_str(), *port))?;
+                stream.set_nodelay(true)?;
+                Stream::Tcp(stream)
+            }
+        };
+        let is_private = matches!(stream, Stream::Unix(_));
+        let mut session = Session { stream: BufReader::new(Awaited(stream)), sequence: 0 };
+        let greeting = session.packet()?;
+        if greeting.first() == Some(&ERROR) {
+            return Err(refusal(&greeting));
+        }
+        let proof = |nonce: &[u8]| match login.password.is_empty() {
+            true => Vec::new(),
+            false => (login.prove)(login.password.as_bytes(), nonce),
+        };
+        let proven = proof(&nonce(&greeting)?);
+        let mut packet = CAPABILITIES.to_le_bytes().to_vec();
+        packet.extend((1u32 << 24).to_le_bytes());
+        packet.push(UTF8MB4);
+        packet.extend([0; 23]);
+        packet.extend(login.user.as_bytes());
+        packet.push(0);
+        packet.push(u8::try_from(proven.len()).map_err(|_| cut())?);
+        packet.extend(proven);
+        packet.extend(CACHING_SHA2);
+        packet.push(0);
+        session.send(&packet)?;
+        loop {
+            let answer = session.packet()?;
+            match (answer.first(), answer.get(1)) {
+                (Some(&OK), _) => return Ok(session),
+                (Some(&ERROR), _) => return Err(refusal(&answer)),
+                (Some(&END), _) => {
+                    let (plugin, nonce) = switched(&answer)?;
+                    match plugin {
+                        CACHING_SHA2 => session.send(&proof(nonce))?,
+                        b"auth_socket" => session.send(&[])?,
+                        _ if login.password.is_empty() => session.send(&[])?,
+                        other => {
+                            let plugin = String::from_utf8_lossy(other);
+                            let why = format!(
+                                "the account is identified by {plugin}, which this program does \
+                                 not speak: use caching_sha2_password or auth_socket"
+                            );
+                            return Err(QueryError::Refused(0, why));
+                        }
+                    }
+                }
+                // The proof is known.
+                (Some(&MORE), Some(&3)) => {}
+                (Some(&MORE), _) if is_private => {
+                    session.send(&[login.password.as_bytes(), b"\0"].concat())?;
+                }
+                (Some(&MORE), _) => {
+                    let why = "the server wants the password itself, which is not sent over TCP \
+                               without encryption: use the Unix socket";
+                    return Err(QueryError::Refused(0, why.to_owned()));
+                }
+                _ => return Err(cut().into()),
+            }
+        }
+    }
+
     /// Runs a statement; its rows, none for statements without.
     pub fn query(&mut self, statement: &str) -> Result<Vec<TextRow>, QueryError> {
         Ok(self.ask(statement)?.rows)
@@ -143,6 +280,24 @@ impl Session {
 
     /// Runs a statement; all that the server says to it.
     pub fn ask(&mut self, statement: &str) -> Result<Answer, QueryError> {
+        let mut rows = Vec::new();
+        let mut answer = self.each_row(statement, |row| {
+            rows.push(row);
+            Ok(())
+        })?;
+        answer.rows = rows;
+        Ok(answer)
+    }
+
+    /// Runs a statement, and hands its rows over as they come; the rest of what the server says.
+    ///
+    /// # Errors
+    /// Also what `take` says. The connection is of no use after that.
+    pub fn each_row(
+        &mut self,
+        statement: &str,
+        mut take: impl FnMut(TextRow) -> io::Result<()>,
+    ) -> Result<Answer, QueryError> {
         self.sequence = 0;
         let mut command = vec![COM_QUERY];
         command.extend(statement.as_bytes());
@@ -171,7 +326,7 @@ impl Session {
                     return Ok(answer);
                 }
                 Some(&ERROR) => return Err(refusal(&packet)),
-                _ => answer.rows.push(row(&packet, answer.columns.len())?),
+                _ => take(row(&packet, answer.columns.len())?)?,
             }
         }
     }
@@ -201,7 +356,10 @@ impl Session {
     /// The socket, between two statements.
     pub fn into_stream(self) -> UnixStream {
         assert!(self.stream.buffer().is_empty(), "an answer that nobody has read");
-        self.stream.into_inner().0
+        match self.stream.into_inner().0 {
+            Stream::Unix(stream) => stream,
+            Stream::Tcp(_) => panic!("a connection over TCP has no Unix socket"),
+        }
     }
 
     /// Runs a statement whose answer is one number.
@@ -307,6 +465,24 @@ fn take<'a>(rest: &mut &'a [u8], count: usize) -> io::Result<&'a [u8]> {
     Ok(taken)
 }
 
+/// The nonce of a greeting: eight bytes after the version and the number of the connection, and
+/// twelve more after the capabilities.
+fn nonce(greeting: &[u8]) -> io::Result<Vec<u8>> {
+    let version = greeting.get(1..).ok_or_else(cut)?.iter().position(|byte| *byte == 0);
+    let at = 1 + version.ok_or_else(cut)? + 1 + 4;
+    let first = greeting.get(at..at + 8).ok_or_else(cut)?;
+    let second = greeting.get(at + 27..at + 39).ok_or_else(cut)?;
+    Ok([first, second].concat())
+}
+
+/// The plugin that a server asks for instead, and its nonce.
+fn switched(packet: &[u8]) -> io::Result<(&[u8], &[u8])> {
+    let rest = packet.get(1..).ok_or_else(cut)?;
+    let end = rest.iter().position(|byte| *byte == 0).ok_or_else(cut)?;
+    let nonce = &rest[end + 1..];
+    Ok((&rest[..end], nonce.strip_suffix(b"\0").unwrap_or(nonce)))
+}
+
 fn refusal(packet: &[u8]) -> QueryError {
     let code = packet.get(1..3).map_or(0, |bytes| u16::from_le_bytes([bytes[0], bytes[1]]));
     let text = packet.get(3..).unwrap_or_default();
@@ -328,3 +504,6 @@ const OK: u8 = 0;
 const ERROR: u8 = 0xFF;
 const END: u8 = 0xFE;
 const NULL: u8 = 0xFB;
+/// More of a login.
+const MORE: u8 = 1;
+const CACHING_SHA2: &[u8] = b"caching_sha2_password";

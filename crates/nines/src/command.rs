@@ -25,6 +25,7 @@ use crate::place::{PlaceOptions, RootPassword, TlsOptions};
 use crate::role::token::Token;
 use crate::role::{Connect, DataOptions, JoinOptions, ManagementOptions, SqlOptions};
 use crate::top::TopOptions;
+use crate::transfer::command::{self as transfer, TransferOptions};
 
 /// What a command line asks for.
 pub(crate) enum Parsed {
@@ -48,6 +49,8 @@ pub(crate) enum Parsed {
     Backup(BackupOptions),
     /// `nines config`.
     Config(ConfigOptions),
+    /// `nines import` or `nines export`.
+    Transfer(TransferOptions),
     /// A text to print: help, the version.
     Text(String),
     /// It cannot be done; why.
@@ -108,6 +111,12 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Parsed {
             all: matches.get_flag("all"),
             keys: key_options(matches),
         }),
+        Some(("import", matches)) => {
+            transfer::import_options(matches).map_or_else(Parsed::Wrong, Parsed::Transfer)
+        }
+        Some(("export", matches)) => {
+            transfer::export_options(matches).map_or_else(Parsed::Wrong, Parsed::Transfer)
+        }
         Some(("backup", matches)) => match backup::options(matches) {
             Some(options) => Parsed::Backup(options),
             None => Parsed::Wrong("nines backup: say what, for example show".to_owned()),
@@ -177,6 +186,8 @@ fn program() -> Command {
         .subcommand(top())
         .subcommand(inspect())
         .subcommand(backup::command())
+        .subcommand(transfer::import_command())
+        .subcommand(transfer::export_command())
         .subcommand(config::command())
 }
 

@@ -30,6 +30,7 @@ mod root_password;
 mod server_files;
 mod temporary_files;
 mod top;
+mod transfer;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
         command::Parsed::Backup(options) => {
             backup::command::run(&options, &mut io::BufWriter::new(io::stdout().lock()))
         }
+        command::Parsed::Transfer(options) => transfer::command::run(&options),
         command::Parsed::Config(options) => {
             config::run(&options, &mut io::stdout().lock(), &mut io::stderr().lock())
         }

@@ -81,6 +81,7 @@ impl Scenario {
             streams: false,
             ample_streams: true,
             sql: None,
+            backups: false,
             kinds,
         };
         let lab = Lab::new();

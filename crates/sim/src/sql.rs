@@ -10,9 +10,11 @@
 //! What applications do that use the client library (`workload`), faults (`chaos`).
 
 mod application;
+mod backups;
 mod bank;
 mod counters;
 mod families;
+mod files;
 mod online;
 mod protocol;
 mod tickets;
@@ -51,6 +53,8 @@ pub struct SqlBook {
     audited: bool,
     counters: BTreeMap<usize, counters::Count>,
     tickets: tickets::Tickets,
+    /// The files of backups of the SQL node's host.
+    files: files::Host,
 }
 
 impl SqlBook {
@@ -68,14 +72,18 @@ impl SqlBook {
 /// Makes the application of the SQL node.
 pub fn application(lab: &Rc<Lab>, load: &Load, place: &ApplicationPlace) -> Box<dyn Actor> {
     let mut clients: Vec<ClientFactory> = Vec::new();
-    for (task, kind) in KINDS.into_iter().enumerate() {
+    let clients_of_backups =
+        std::iter::repeat_n("sql backups", if load.backups { backups::CLIENTS } else { 0 });
+    for (task, kind) in KINDS.into_iter().chain(clients_of_backups).enumerate() {
         let (lab, load) = (lab.clone(), load.clone());
         let name = TaskName { node: place.node, task };
         clients.push(Box::new(move |mysql| Box::pin(work(mysql, lab, load, name, kind))));
     }
-    let lab = lab.clone();
-    clients.push(Box::new(move |mysql| Box::pin(prepare_and_audit(mysql, lab))));
-    Box::new(SqlApplication::new(&mut Prng::new(place.seed), clients))
+    let (own, load) = (lab.clone(), load.clone());
+    clients.push(Box::new(move |mysql| Box::pin(prepare_and_audit(mysql, own, load))));
+    let files = lab.sql.borrow().files.clone();
+    files.seed(place.seed);
+    Box::new(SqlApplication::new(&mut Prng::new(place.seed), clients, files))
 }
 
 /// One client: waits for the tables, then does rounds until the run ends.
@@ -92,6 +100,7 @@ async fn work(mysql: Mysql, lab: Rc<Lab>, load: Load, name: TaskName, kind: &'st
                 mysql.query("USE sq").await?;
             }
             match kind {
+                "sql backups" => backups::round(&mysql, &lab, name.task).await,
                 "sql bank" => bank::round(&mysql).await,
                 "sql counters" => counters::round(&mysql, &lab, name.task).await,
                 "sql families" => families::round(&mysql).await,
@@ -108,7 +117,8 @@ async fn work(mysql: Mysql, lab: Rc<Lab>, load: Load, name: TaskName, kind: &'st
                 lab.round(name);
             }
             Err(failure) => {
-                assert!(passes(&failure), "{kind}: {failure}");
+                let is_explained = kind == "sql backups" && backups::passes(&failure);
+                assert!(passes(&failure) || is_explained, "{kind}: {failure}");
                 // A connection that stands is kept: what is open in it is undone.
                 connected = mysql.query("ROLLBACK").await.is_ok();
                 mysql.pause(20).await;
@@ -198,7 +208,7 @@ async fn insist(mysql: &Mysql, statement: &str) {
 }
 
 /// The client that makes the tables before all others, and looks at them after all others.
-async fn prepare_and_audit(mysql: Mysql, lab: Rc<Lab>) {
+async fn prepare_and_audit(mysql: Mysql, lab: Rc<Lab>, load: Load) {
     if lab.phase() == Phase::Preparing {
         while mysql.connect().await.is_err() || mysql.query("CREATE DATABASE sq").await.is_err() {
             mysql.pause(50).await;
@@ -225,7 +235,11 @@ async fn prepare_and_audit(mysql: Mysql, lab: Rc<Lab>) {
             online::check(&mysql).await?;
             values::check(&mysql).await?;
             counters::check(&mysql, &lab).await?;
-            tickets::check(&mysql, &lab).await
+            tickets::check(&mysql, &lab).await?;
+            match load.backups {
+                true => backups::check(&mysql, &lab, KINDS.len()).await,
+                false => Ok(()),
+            }
         };
         match audit.await {
             Ok(()) => lab.sql.borrow_mut().audited = true,

@@ -86,6 +86,9 @@ pub(crate) const AMPLE_STREAMS: (u64, u32) = (64 << 20, 1_000_000);
 /// A session on each client node that changes accounts.
 const GRANTS_PERCENT: u64 = 40;
 const GRANTS_DRAW: u64 = 0x64A;
+/// Two clients of the SQL node that make backups and restore them.
+const BACKUPS_PERCENT: u64 = 50;
+const BACKUPS_DRAW: u64 = 0xB02;
 
 /// What a session may do.
 const KINDS: [&str; 7] = ["bank", "lists", "ledger", "names", "ring", "schema", "counters"];
@@ -131,6 +134,8 @@ pub struct Load {
     pub ample_streams: bool,
     /// The client node that is an SQL node, if one is.
     pub sql: Option<model::NodeId>,
+    /// Clients of the SQL node make backups and restore them.
+    pub backups: bool,
     /// What the sessions of each client node do; drawn when empty.
     pub kinds: Vec<&'static str>,
 }
@@ -166,6 +171,7 @@ impl Load {
             streams: Prng::new(seed ^ STREAMS_DRAW).percent(STREAMS_PERCENT),
             ample_streams: config.buffered_epochs >= AMPLE_STREAMS.1,
             sql: setup.sql.then(|| setup.client_nodes().last()).flatten(),
+            backups: Prng::new(seed ^ BACKUPS_DRAW).percent(BACKUPS_PERCENT),
             kinds: Vec::new(),
         }
     }

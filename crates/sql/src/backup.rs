@@ -9,6 +9,7 @@
 //! # Not here
 //! Files (`host`, and behind it the process), changes of definitions (`ddl::restore`).
 
+mod begun;
 mod load;
 mod options;
 mod rows;
@@ -24,6 +25,8 @@ use crate::backup_jobs::{self as jobs, Backups};
 use crate::error::unsupported;
 use crate::result::{Outcome, ResultWriter};
 use crate::session::Session;
+
+pub(crate) use load::sweep_restores;
 
 /// Runs BACKUP, RESTORE or CANCEL BACKUP JOB.
 pub(crate) async fn run(

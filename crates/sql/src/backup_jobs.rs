@@ -167,6 +167,11 @@ impl OwnJob {
         }
     }
 
+    /// `BACKUP` or `RESTORE`.
+    pub(crate) fn kind(&self) -> &'static str {
+        self.backups.lock().by_number.get(&self.number).map_or("", |job| job.kind)
+    }
+
     /// It has ended.
     pub(crate) fn end(self, result: &Result<(), SqlError>) {
         let state = match result {

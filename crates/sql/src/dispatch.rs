@@ -29,7 +29,7 @@ use crate::result::{Outcome, ResultColumn, ResultWriter};
 use crate::session::{Level, Session};
 use crate::traits::{Place, Traits, Writes};
 use crate::variables::hint::Before;
-use crate::{account_change, administration, audit, authorize, ddl, execute, show};
+use crate::{account_change, administration, audit, authorize, backup, ddl, execute, show};
 
 /// How often an autocommit statement is run again.
 const RERUNS_MAX: u32 = 10;
@@ -72,6 +72,7 @@ async fn run_counted(
     session.renew_temporaries().await;
     if session.shared.abandoned.is_due(session.kernel.now()) {
         Box::pin(ddl::sweep_copies(session)).await;
+        Box::pin(backup::sweep_restores(session)).await;
     }
     let mut attempt = 0;
     let mut at_work = Duration::ZERO;

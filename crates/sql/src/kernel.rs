@@ -58,6 +58,23 @@ pub(crate) enum Lane {
     Beside,
     /// A transaction that holds what the session has claimed, to its end.
     Keeper,
+    /// Short transactions beside others of the same statement, by number below [`LOADERS`].
+    Loader(u8),
+}
+
+/// Short transactions that a statement may have under way at a time.
+pub(crate) const LOADERS: u8 = 4;
+
+impl Lane {
+    /// Its place among the lanes of a connection.
+    fn place(self) -> usize {
+        match self {
+            Self::User => 0,
+            Self::Beside => 1,
+            Self::Keeper => 2,
+            Self::Loader(at) => 3 + usize::from(at),
+        }
+    }
 }
 
 /// What is asked of the client library.
@@ -281,6 +298,11 @@ impl Kernel {
     /// The same connection's way to the transaction that holds its claims.
     pub fn keeper(&self) -> Self {
         Self { exchange: self.exchange.clone(), lane: Lane::Keeper }
+    }
+
+    /// The same connection's way to one of the transactions that a statement has under way.
+    pub(crate) fn loader(&self, at: u8) -> Self {
+        Self { exchange: self.exchange.clone(), lane: Lane::Loader(at) }
     }
 
     /// The cluster as this process knows it.

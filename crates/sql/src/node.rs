@@ -16,6 +16,8 @@
 //! # Not here
 //! The protocol (`connection`), statements (`dispatch`).
 
+mod own_tasks;
+
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -28,7 +30,6 @@ use model::{Address, ClusterState, WorkerId};
 use stdx::{Duration, HashMap, Instant};
 use wire::Message;
 
-use crate::account::first;
 use crate::audit;
 use crate::connection::{self, Greeting};
 use crate::kernel::{Desk, Exchange, Interrupt, Kernel, Passed, Ticket};
@@ -38,14 +39,9 @@ use crate::pace::Askers;
 use crate::session::Shared;
 use crate::session::options::SqlOptions;
 use crate::stacks::{Polled, Seat, Stacks, Task};
-use crate::statistics::task;
 
 /// Connections of a worker that may be logging in at a time.
 const LOGGING_IN_MAX: usize = 2_048;
-/// The place of the task that no client has asked for.
-const NO_CONNECTION: ConnectionId = ConnectionId(u64::MAX);
-/// The place of the task that finds out how values are distributed.
-const ANALYST: ConnectionId = ConnectionId(u64::MAX - 1);
 /// The timer of pauses and deadlines.
 const ALARM: Timer = Timer::Application(0);
 /// What a statement takes that rests beside others: shorter ones are what the others ask for.
@@ -65,6 +61,8 @@ pub struct SqlNode {
     logging_in: BTreeSet<ConnectionId>,
     armed: Option<Instant>,
     opened: u32,
+    /// Tasks that no client waits for, so far.
+    detached: u64,
     shutting_down: bool,
     /// The task without a connection has been started, where there is one.
     has_begun: bool,
@@ -131,6 +129,7 @@ impl SqlNode {
             logging_in: BTreeSet::new(),
             armed: None,
             opened: 0,
+            detached: 0,
             shutting_down: false,
             has_begun: false,
         }
@@ -175,37 +174,6 @@ impl SqlNode {
         self.make_room(ctx, id);
     }
 
-    /// Starts what the process does without a client, once and on one worker.
-    fn begin(&mut self, ctx: &mut Ctx<'_>) {
-        if std::mem::replace(&mut self.has_begun, true) || ctx.me().worker != WorkerId(0) {
-            return;
-        }
-        let Some(own) = self.options.admission.own_password.clone() else { return };
-        let exchange = Rc::new(RefCell::new(Exchange::default()));
-        let (kernel, shared) = (Kernel::new(exchange.clone()), self.runner.shared.clone());
-        let task = Box::pin(first::secure(kernel, shared, own, self.options.clock_base));
-        let link = Rc::new(RefCell::new(LinkState::default()));
-        // The host has no connection of that number, and no client can ask for its end.
-        self.connections.insert(NO_CONNECTION, Connection::new(0, task, link, exchange));
-        self.run(ctx, NO_CONNECTION);
-    }
-
-    /// Starts the task that samples tables, if there are any to be sampled and it does not run.
-    fn analyze(&mut self, ctx: &mut Ctx<'_>) {
-        let wanted = self.runner.shared.statistics.wants_values();
-        if !wanted || self.shutting_down || self.connections.contains_key(&ANALYST) {
-            return;
-        }
-        let exchange = Rc::new(RefCell::new(Exchange::default()));
-        exchange.borrow_mut().mutation = ctx.view().mutation;
-        let (kernel, shared) = (Kernel::new(exchange.clone()), self.runner.shared.clone());
-        kernel.seed(ctx.prng().next_u64());
-        let task = Box::pin(task::run(kernel, shared, self.options.clock_base));
-        let link = Rc::new(RefCell::new(LinkState::default()));
-        self.connections.insert(ANALYST, Connection::new(0, task, link, exchange));
-        self.run(ctx, ANALYST);
-    }
-
     /// Takes note of a connection that is to log in. Where too many are, the one that has taken
     /// longest is given up: whoever connects and says nothing keeps nobody out.
     fn make_room(&mut self, ctx: &mut Ctx<'_>, id: ConnectionId) {
@@ -236,7 +204,7 @@ impl SqlNode {
 
     /// Hands the client's events to those who asked, and runs them.
     fn pass_events(&mut self, ctx: &mut Ctx<'_>) {
-        while let Some(event) = self.runner.client.next_event() {
+        while let Some(event) = self.next_event(ctx) {
             let more = matches!(event.result, ClientResult::ScanRows { finished: false, .. });
             let asker = match more {
                 true => self.runner.tokens.get(&event.token).copied(),
@@ -257,6 +225,12 @@ impl SqlNode {
         }
         self.analyze(ctx);
         self.arm(ctx);
+    }
+
+    /// The next event of the client. Tasks that somebody wants to have started begin before.
+    fn next_event(&mut self, ctx: &mut Ctx<'_>) -> Option<client::ClientEvent> {
+        self.start_detached(ctx);
+        self.runner.client.next_event()
     }
 
     /// Forgets a connection; the kernel undoes what it left open.

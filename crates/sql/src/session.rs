@@ -10,6 +10,7 @@
 //! Prepared statements and the protocol (`connection`), how transactions end (`transaction`).
 
 pub(crate) mod abandoned;
+pub(crate) mod detached;
 pub(crate) mod evaluation;
 mod locks;
 mod names;
@@ -52,6 +53,7 @@ use crate::temporary::{Leftovers, Temporaries};
 use crate::variables::SessionVariables;
 
 use abandoned::Abandoned;
+use detached::Detached;
 use options::{ServerAddress, SqlOptions};
 
 /// What the connections of a worker share.
@@ -89,6 +91,8 @@ pub(crate) struct Shared {
     pub(crate) leftovers: Leftovers,
     /// Journals of copies whose processes may be gone.
     pub(crate) abandoned: Abandoned,
+    /// Backups and restores that tasks of their own are to do.
+    pub(crate) detached: RefCell<Vec<Detached>>,
     /// What statements took, and how they failed.
     pub(crate) measures: RefCell<Measures>,
 }
@@ -269,6 +273,7 @@ impl Shared {
             pace: Pace::new(options.clock),
             leftovers: Default::default(),
             abandoned: Default::default(),
+            detached: Default::default(),
             met_older: Default::default(),
             measures: Default::default(),
         }

@@ -21,11 +21,13 @@ const NAME: &str = "BACKUP-";
 /// An order about backups.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Order {
-    /// A backup of all, and the wait for its end.
+    /// A backup of all.
     Start {
         /// Its number; none for one that is made from the time.
         id: Option<u32>,
         password: Option<String>,
+        /// The order ends with it; else as soon as it has begun.
+        waits: bool,
     },
     /// The end of a backup that runs.
     Abort(u32),
@@ -54,19 +56,20 @@ pub(super) fn read(verb: &str, rest: &[&str]) -> Result<Order, String> {
             _ => Err("abort which backup? `abort backup ID`".to_owned()),
         };
     }
-    let (mut id, mut password) = (None, None);
+    let (mut id, mut password, mut waits) = (None, None, true);
     let lower: Vec<String> = rest.iter().map(|word| word.to_ascii_lowercase()).collect();
     let mut at = 1;
     while at < rest.len() {
         let next = lower.get(at + 1).map(String::as_str);
         at += match (lower[at].as_str(), next) {
             ("wait", Some("completed")) => 2,
-            ("nowait", _) | ("wait", Some("started")) => {
-                return Err(
-                    "a backup ends with whoever asked for it, so START BACKUP waits for its \
-                            end (WAIT COMPLETED): run `nines ctl` in the background"
-                        .to_owned(),
-                );
+            ("nowait", _) => {
+                waits = false;
+                1
+            }
+            ("wait", Some("started")) => {
+                waits = false;
+                2
             }
             ("snapshotstart", _) => 1,
             ("snapshotend", _) => {
@@ -90,7 +93,7 @@ pub(super) fn read(verb: &str, rest: &[&str]) -> Result<Order, String> {
             }
         };
     }
-    Ok(Order::Start { id, password })
+    Ok(Order::Start { id, password, waits })
 }
 
 /// `PASSWORD='…'` or `PASSWORD "…"`, which may have spaces in it; and how many words that are.
@@ -112,13 +115,21 @@ fn read_password(words: &[&str]) -> Result<(String, usize), String> {
 pub(super) fn run(order: &Order) -> Result<String, String> {
     let mut session = connect()?;
     match order {
-        Order::Start { id, password } => {
+        Order::Start { id, password, waits } => {
             let id = id.unwrap_or_else(seconds);
-            let rows = ask(&mut session, &statement(id, password.as_deref()))?;
-            // Job, directory, epoch, tables, rows, bytes.
+            let rows = ask(&mut session, &statement(id, password.as_deref(), *waits))?;
+            // Job, directory; of one that was waited for also epoch, tables, rows, bytes.
             let of = |at: usize| {
                 rows.first().and_then(|row| row.get(at)).cloned().flatten().unwrap_or_default()
             };
+            if !waits {
+                return Ok(format!(
+                    "backup {id} has begun: {}, job {}; `SHOW BACKUP JOBS` of the SQL node tells \
+                     what comes of it",
+                    of(1),
+                    of(0)
+                ));
+            }
             let (directory, epoch, tables) = (of(1), of(2), of(3));
             let (rows, bytes) = (of(4), of(5));
             Ok(format!(
@@ -142,12 +153,17 @@ pub(super) fn run(order: &Order) -> Result<String, String> {
 }
 
 /// The statement of a backup.
-fn statement(id: u32, password: Option<&str>) -> String {
-    let key = password.map(|password| {
+fn statement(id: u32, password: Option<&str>, waits: bool) -> String {
+    let mut options: Vec<String> = Vec::new();
+    if let Some(password) = password {
         let text = password.replace('\\', "\\\\").replace('\'', "''");
-        format!(" WITH passphrase = '{text}'")
-    });
-    format!("BACKUP ALL INTO '{NAME}{id}'{}", key.unwrap_or_default())
+        options.push(format!("passphrase = '{text}'"));
+    }
+    if !waits {
+        options.push("detached".to_owned());
+    }
+    let with = if options.is_empty() { "" } else { " WITH " };
+    format!("BACKUP ALL INTO '{NAME}{id}'{with}{}", options.join(", "))
 }
 
 fn ask(session: &mut Session, statement: &str) -> Result<Vec<Vec<Option<String>>>, String> {
@@ -197,8 +213,9 @@ mod tests {
     #[test]
     fn lines_are_those_of_ndb() {
         let start = |id, password: Option<&str>| {
-            Ok(Order::Start { id, password: password.map(str::to_owned) })
+            Ok(Order::Start { id, password: password.map(str::to_owned), waits: true })
         };
+        let begins = |id| Ok(Order::Start { id, password: None, waits: false });
         for (line, expected) in [
             ("START BACKUP", start(None, None)),
             ("START BACKUP 7 WAIT COMPLETED SNAPSHOTSTART", start(Some(7), None)),
@@ -207,13 +224,14 @@ mod tests {
                 start(None, Some("Se cret")),
             ),
             ("START BACKUP 3 ENCRYPT PASSWORD = \"a'b\\\"", start(Some(3), Some("a'b\\"))),
+            ("START BACKUP NOWAIT", begins(None)),
+            ("START BACKUP 5 WAIT STARTED", begins(Some(5))),
             ("ABORT BACKUP 7", Ok(Order::Abort(7))),
         ] {
             assert_eq!(order(line), expected, "{line}");
         }
         for (line, part) in [
-            ("START BACKUP NOWAIT", "in the background"),
-            ("START BACKUP WAIT STARTED", "in the background"),
+            ("START BACKUP WAIT LONG", "too much"),
             ("START BACKUP SNAPSHOTEND", "SNAPSHOTSTART"),
             ("START BACKUP 0", "too much"),
             ("START BACKUP 1 2", "too much"),
@@ -232,8 +250,10 @@ mod tests {
 
     #[test]
     fn a_password_is_a_text_of_sql() {
-        assert_eq!(statement(5, None), "BACKUP ALL INTO 'BACKUP-5'");
-        let text = statement(5, Some("it's \\"));
-        assert_eq!(text, "BACKUP ALL INTO 'BACKUP-5' WITH passphrase = 'it''s \\\\'");
+        assert_eq!(statement(5, None, true), "BACKUP ALL INTO 'BACKUP-5'");
+        assert_eq!(statement(5, None, false), "BACKUP ALL INTO 'BACKUP-5' WITH detached");
+        let text = statement(5, Some("it's \\"), false);
+        let expected = "BACKUP ALL INTO 'BACKUP-5' WITH passphrase = 'it''s \\\\', detached";
+        assert_eq!(text, expected);
     }
 }

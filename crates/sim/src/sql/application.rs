@@ -26,6 +26,7 @@ use sql::{Directory, Sequences, ServerAddress, SqlNode, SqlOptions};
 use stdx::{Duration, Prng};
 use wire::Message;
 
+use super::files::Host;
 use super::protocol::{self, Answer, Expected, ServerError};
 
 /// 2026-01-01 in microseconds since 1970.
@@ -200,8 +201,8 @@ pub struct SqlApplication {
 }
 
 impl SqlApplication {
-    /// An SQL node with these clients.
-    pub(super) fn new(prng: &mut Prng, clients: Vec<ClientFactory>) -> Self {
+    /// An SQL node with these clients, and the files of backups of its host.
+    pub(super) fn new(prng: &mut Prng, clients: Vec<ClientFactory>, files: Host) -> Self {
         let start = |make: ClientFactory| {
             let slot = Rc::<RefCell<Slot>>::default();
             let mysql = Mysql { slot: slot.clone(), prng: RefCell::new(prng.fork()) };
@@ -216,8 +217,10 @@ impl SqlApplication {
             }
         };
         let clients = clients.into_iter().map(start).collect();
+        let directory = Directory::default();
+        directory.backups().serve_by(Arc::new(files));
         let options = SqlOptions {
-            directory: Directory::default(),
+            directory,
             sequences: Sequences::default(),
             clock_base: CLOCK_BASE,
             host_offset: 0,

@@ -20,6 +20,13 @@ pub(super) struct Count {
     doubtful: i64,
 }
 
+impl Count {
+    /// The restart since which it is so, the least and the most that the counter may say.
+    pub(super) fn bounds(&self) -> (usize, i64, i64) {
+        (self.generation, self.least, self.least + self.doubtful)
+    }
+}
+
 pub(super) async fn round(mysql: &Mysql, lab: &Rc<Lab>, task: usize) -> Result<(), Failure> {
     read(mysql, lab, task).await?;
     let text = "INSERT INTO counters (id, n) VALUES (?, 1) ON DUPLICATE KEY UPDATE n = n + 1";

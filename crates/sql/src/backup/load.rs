@@ -3,72 +3,73 @@
 //! # Guarantees
 //! Nothing is changed before every byte of the backup was checked. Tables are filled where nobody
 //! sees them, and shown by one command when all rows are there and on the disks. A restore that
-//! fails removes what it has made; of one whose process died the next one removes it.
+//! fails removes what it has made; of one whose process died any SQL node removes it after a while,
+//! and the next restore at once.
 //! # Not here
 //! Changes of definitions (`ddl::restore`).
 
+mod fill;
+
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::sync::Arc;
 
-use client::ClientOperation;
-use model::{ErrorCode, SchemaChange, TableId, Value};
+use model::{ErrorCode, SchemaChange, TableId};
 use sql_expression::SqlError;
 use sql_parser::ast::{self, BackupSubject};
-use sqltype::Datum;
-use stdx::Duration;
 use wire::WaitPolicy;
 
+use super::begun::Begun;
 use super::options::Options;
 use super::rows::Rows;
 use super::throttle::Throttle;
-use super::{is_temporary, now};
+use crate::backup_jobs::OwnJob;
 use crate::backup_jobs::host::{
     BackupFiles, BackupReply, BackupRequest, Contents, answered, ask, done, failed,
 };
-use crate::backup_jobs::{Job, OwnJob};
 use crate::catalog::draft::Complete;
 use crate::catalog::names::{RESTORE_PREFIX, TableName, restored_by};
 use crate::catalog::{ForeignKeyDefinition, TableDefinition, error};
 use crate::claim::Claims;
 use crate::ddl::restore;
-use crate::execute::reference::batch::Batch;
 use crate::execute::row::RowMaker;
-use crate::execute::run::Run;
-use crate::execute::scan::datum_of;
 use crate::kernel::{Failure, Kernel};
 use crate::plan::Planner;
 use crate::result::{Outcome, ResultWriter};
 use crate::session::Session;
+use fill::{Destination, Filler, places};
 
 /// The claims on restores: who holds one is at work on the tables of its number.
 const CLAIMS: Claims = Claims { table: "#restores", column: "restore_id", width: 8 };
-/// Rows inserted in one transaction.
-const BATCH: usize = 512;
-/// Bytes of rows after which a batch ends.
-const BATCH_BYTES: usize = 1 << 20;
-/// How often a batch is tried that meets a failing node.
-const ATTEMPTS: u32 = 60;
-/// The pause before it is tried again.
-const PAUSE: Duration = Duration::from_millis(250);
-/// The error of a commit that nobody knows whether it took place.
-const OUTCOME_UNKNOWN: u16 = 1296;
 /// How often accounts are looked at again because others have changed them.
 const ACCOUNT_ATTEMPTS: u32 = 20;
+
+/// What jobs of restores are called.
+pub(super) const KIND: &str = "RESTORE";
 
 /// Runs RESTORE.
 pub(super) async fn run(
     session: &mut Session,
     restore: &ast::Backup,
-    _: &mut ResultWriter,
+    out: &mut ResultWriter,
 ) -> Result<Outcome, SqlError> {
     let options = Options::read(&restore.options, true)?;
-    let backups = session.shared.directory.backups().clone();
-    let place = super::place(&restore.place, &backups)?;
-    let files = backups.host()?.begin().ok_or_else(|| failed("the system has no more threads"))?;
-    let (kind, user) = ("RESTORE", session.user.clone());
-    let began = now(session);
-    let job = backups.begin(Job { kind, place: place.clone(), user, began, ..Job::default() });
+    let begun = Begun::new(session, KIND, restore, options)?;
+    if begun.options.detached {
+        return begun.detach(session, restore, out).await;
+    }
+    let rows = perform(session, restore, begun).await?;
+    Ok(Outcome::with_info(rows, format!("Records: {rows}")))
+}
+
+/// Does a restore that has begun; how many rows there were.
+pub(super) async fn perform(
+    session: &mut Session,
+    restore: &ast::Backup,
+    begun: Begun,
+) -> Result<u64, SqlError> {
+    let Begun { options, place, files, job } = begun;
+    let policy = session.shared.directory.backups().policy();
     let number = session.kernel.draw() >> 1;
     let open = BackupRequest::Open { place, key: options.key.clone() };
     let result = match done(&session.kernel.beside(), &*files, open).await {
@@ -86,7 +87,7 @@ pub(super) async fn run(
                         replaced: Vec::new(),
                         databases: Vec::new(),
                         rows: 0,
-                        throttle: Throttle::new(options.max_rate.or(backups.policy().rate)),
+                        throttle: Throttle::new(options.max_rate.or(policy.rate)),
                     };
                     let result = Box::pin(work.all(session, &restore.subject)).await;
                     if result.is_err() {
@@ -103,8 +104,7 @@ pub(super) async fn run(
         Err(error) => Err(error),
     };
     job.end(&result.as_ref().map(|_| ()).map_err(Clone::clone));
-    let rows = result?;
-    Ok(Outcome::with_info(rows, format!("Records: {rows}")))
+    result
 }
 
 /// A restore under way.
@@ -434,66 +434,47 @@ impl Work<'_> {
         saved: usize,
         into: &Destination,
     ) -> Result<u64, SqlError> {
+        let stop = Cell::new(false);
+        let mut filler = Filler::new(&session.kernel, into, self.job, &stop);
+        match self.pass_rows(session, saved, &mut filler).await {
+            Ok(()) => filler.finish(session).await,
+            Err(error) => {
+                filler.stop().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Passes the rows of a table on.
+    async fn pass_rows(
+        &mut self,
+        session: &mut Session,
+        saved: usize,
+        filler: &mut Filler<'_>,
+    ) -> Result<(), SqlError> {
         let kernel = session.kernel.beside();
         done(&kernel, self.files, BackupRequest::Rewind(saved)).await?;
         let width = self.contents.tables[saved].columns.len();
-        let mut count = 0;
         // The next portion is read while this one is inserted.
         let mut next = ask(&kernel, self.files, BackupRequest::Next).await?;
         loop {
             let BackupReply::Rows(Some(bytes)) = answered(&kernel, next).await? else {
-                return Ok(count);
+                return Ok(());
             };
             next = ask(&kernel, self.files, BackupRequest::Next).await?;
             // Held still: who is taken for dead has its tables removed.
             CLAIMS.hold(&session.kernel, self.number, WaitPolicy::Refuse).await?;
             let mut rows = Rows(&bytes);
-            let mut batch: Vec<Vec<Value>> = Vec::with_capacity(BATCH);
             let mut left = bytes.len();
             while let Some(row) = rows.next(width)? {
-                batch.push(into.placed(row));
-                if batch.len() == BATCH || left - rows.0.len() >= BATCH_BYTES {
-                    left = rows.0.len();
-                    count += self.insert(session, &kernel, into, &mut batch).await?;
-                }
+                let size = left - rows.0.len();
+                left = rows.0.len();
+                filler.add(session, row, size).await?;
             }
-            count += self.insert(session, &kernel, into, &mut batch).await?;
             let bytes = bytes.len() as u64;
             self.job.tell(|job| job.bytes += bytes)?;
             self.throttle.pace(&kernel, self.job, bytes).await?;
         }
-    }
-
-    /// Inserts rows in a transaction of their own; how many.
-    async fn insert(
-        &self,
-        session: &mut Session,
-        kernel: &Kernel,
-        into: &Destination,
-        batch: &mut Vec<Vec<Value>>,
-    ) -> Result<u64, SqlError> {
-        let rows = std::mem::take(batch);
-        if rows.is_empty() {
-            return Ok(0);
-        }
-        let count = rows.len() as u64;
-        let mut is_known = true;
-        for attempt in 1.. {
-            let result = match &into.maker {
-                None => into.send(kernel, &rows, is_known).await,
-                Some(maker) => into.send_checked(session, kernel, maker, &rows, is_known).await,
-            };
-            let Err((error, known)) = result else { break };
-            is_known &= known;
-            kernel.abort().await;
-            if known && !is_temporary(&error) || attempt == ATTEMPTS {
-                return Err(error);
-            }
-            kernel.sleep(PAUSE).await?;
-        }
-        self.job.tell(|job| job.rows += count)?;
-        kernel.breathe().await?;
-        Ok(count)
     }
 
     /// Adds the accounts of the backup that are not there.
@@ -555,123 +536,53 @@ fn check_parents(session: &Session, plan: &Plan) -> Result<(), SqlError> {
     Ok(())
 }
 
-/// Where the values of a saved row stand in a row of the table.
-fn places(
-    table: &model::Table,
-    saved: &[String],
-    name: &TableName,
-) -> Result<Vec<usize>, SqlError> {
-    let place = |column: &String| table.columns.iter().position(|own| own.name == *column);
-    let places: Option<Vec<usize>> = saved.iter().map(place).collect();
-    let references = table.large.as_ref().map(|large| usize::from(large.references.0));
-    let is_filled = |places: &Vec<usize>| {
-        let filled = |at: usize| Some(at) == references || places.contains(&at);
-        (0..table.columns.len()).all(filled)
-    };
-    places.filter(is_filled).ok_or_else(|| {
-        failed(&format!(
-            "the rows of {} in the backup are not those of its definition",
-            name.full()
-        ))
-    })
-}
-
-/// A table that is filled.
-struct Destination {
-    table: Arc<model::Table>,
-    definition: Rc<TableDefinition>,
-    /// Where the values of a saved row stand.
-    places: Vec<usize>,
-    /// Of a table that refers to others which are there already.
-    maker: Option<RowMaker>,
-    /// The foreign keys whose parents are known to be there.
-    known: Vec<usize>,
-}
-
-/// Why rows were not inserted, and whether that is known for sure.
-type NotInserted = (SqlError, bool);
-
-impl Destination {
-    fn placed(&self, row: Vec<Value>) -> Vec<Value> {
-        let mut values = vec![Value::Null; self.table.columns.len()];
-        for (at, value) in self.places.iter().zip(row) {
-            values[*at] = value;
-        }
-        values
-    }
-
-    /// A row, which is perhaps there already when an attempt before has ended in the unknown.
-    fn operation(&self, row: &[Value], is_known: bool) -> ClientOperation {
-        let (id, row) = (self.table.id, row.to_vec());
-        let operation = match is_known {
-            true => ClientOperation::insert(id, row),
-            false => ClientOperation::upsert(id, row),
-        };
-        operation.of_version(self.table.version)
-    }
-
-    async fn send(
-        &self,
-        kernel: &Kernel,
-        rows: &[Vec<Value>],
-        is_known: bool,
-    ) -> Result<(), NotInserted> {
-        let operations = rows.iter().map(|row| self.operation(row, is_known)).collect();
-        let sent = kernel.execute_all(operations, true).await;
-        sent.map(|_| ()).map_err(|rejected| {
-            let known = !matches!(rejected.failure, Failure::OutcomeUnknown(_));
-            (rejected.failure.into(), known)
-        })
-    }
-
-    /// The same, with a search for the parents of the rows.
-    async fn send_checked(
-        &self,
-        session: &mut Session,
-        kernel: &Kernel,
-        maker: &RowMaker,
-        rows: &[Vec<Value>],
-        is_known: bool,
-    ) -> Result<(), NotInserted> {
-        let mut batch = Batch::default();
-        let run = Run::new(session, &[]);
-        for row in rows {
-            let value = |column: &crate::catalog::ColumnDefinition| {
-                datum_of(row[usize::from(column.column.0)].clone(), &column.sql_type, &run)
-            };
-            let shown: Vec<Datum> = self.definition.columns.iter().map(value).collect();
-            batch.push(self.operation(row, is_known), shown);
-            batch.refer(maker, row, None, &self.known).map_err(|error| (error, true))?;
-        }
-        run.finish();
-        let sent = batch.send(kernel, maker, true).await;
-        // Whether it was committed the error does not say.
-        sent.map(|_| ()).map_err(|error| {
-            let known = !is_temporary(&error) && error.code() != OUTCOME_UNKNOWN;
-            (error, known)
-        })
-    }
-}
-
-/// Removes what restores have made aside whose processes are gone.
-async fn sweep(session: &Session) -> Result<(), SqlError> {
-    let mut left: BTreeMap<u64, Vec<TableId>> = BTreeMap::new();
+/// What restores have made aside, by their numbers.
+fn made_aside(session: &Session) -> BTreeMap<u64, Vec<TableId>> {
+    let mut made: BTreeMap<u64, Vec<TableId>> = BTreeMap::new();
     for table in session.kernel.cluster().tables.values() {
         // What belongs to a table keeps the name it was made under, and goes with it.
         let own = Some(&table.name).filter(|_| table.hidden_behind.is_none());
         if let Some(number) = own.and_then(|name| restored_by(name)) {
-            left.entry(number).or_default().push(table.id);
+            made.entry(number).or_default().push(table.id);
         }
     }
+    made
+}
+
+/// Removes what restores have made aside whose processes are gone.
+async fn sweep(session: &Session) -> Result<(), SqlError> {
     let beside = session.kernel.beside();
-    for (number, tables) in left {
+    for (number, tables) in made_aside(session) {
         let claimed = CLAIMS.hold(&beside, number, WaitPolicy::Refuse).await;
-        if claimed.is_ok() {
-            for table in tables {
-                beside.change_schema(SchemaChange::DropTable { table }).await?;
-            }
+        let dropped = match claimed {
+            Ok(()) => drop_all(&beside, tables).await,
+            Err(_) => Ok(()),
+        };
+        beside.abort().await;
+        dropped?;
+    }
+    Ok(())
+}
+
+async fn drop_all(kernel: &Kernel, tables: Vec<TableId>) -> Result<(), Failure> {
+    for table in tables {
+        kernel.change_schema(SchemaChange::DropTable { table }).await?;
+    }
+    Ok(())
+}
+
+/// Removes what restores have made aside whose processes have been gone for a while. Errors are for
+/// the next who looks.
+pub(crate) async fn sweep_restores(session: &Session) {
+    let (made, abandoned) = (made_aside(session), &session.shared.abandoned);
+    abandoned.forget_restores(|number| made.contains_key(&number));
+    for (number, tables) in made {
+        let beside = session.kernel.beside();
+        let claimed = CLAIMS.hold(&beside, number, WaitPolicy::Refuse).await;
+        let now = session.kernel.now();
+        if abandoned.is_restore_given_up(number, claimed.is_ok(), now) {
+            let _ = drop_all(&beside, tables).await;
         }
         beside.abort().await;
     }
-    Ok(())
 }

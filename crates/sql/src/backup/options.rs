@@ -18,6 +18,8 @@ pub(super) struct Options {
     pub(super) overwrite: bool,
     /// Tables keep the definitions that they have, and get the rows of the backup.
     pub(super) data_only: bool,
+    /// Nobody waits for it: the answer is the number of its job.
+    pub(super) detached: bool,
     /// Bytes of rows in a second; 0 for no limit.
     pub(super) max_rate: Option<u64>,
 }
@@ -43,12 +45,13 @@ impl Options {
                 }
                 ("accounts", None) => options.accounts = true,
                 ("structure_only", None) => options.structure_only = true,
+                ("detached", None) => options.detached = true,
                 ("overwrite", None) if restores => options.overwrite = true,
                 ("data_only", None) if restores => options.data_only = true,
                 ("max_rate", Some(value)) => options.max_rate = Some(rate(value)?),
                 (
                     "passphrase" | "key_file" | "accounts" | "structure_only" | "max_rate"
-                    | "overwrite" | "data_only",
+                    | "detached" | "overwrite" | "data_only",
                     _,
                 ) => {
                     return Err(failed(&format!(
@@ -58,8 +61,8 @@ impl Options {
                 _ => {
                     return Err(failed(&format!(
                         "the option {name} is not known: there are passphrase = '…', key_file = \
-                         '…', accounts, structure_only, max_rate = …, and for RESTORE overwrite, \
-                         data_only"
+                         '…', accounts, structure_only, max_rate = …, detached, and for RESTORE \
+                         overwrite, data_only"
                     )));
                 }
             }

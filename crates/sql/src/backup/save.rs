@@ -7,6 +7,8 @@
 //! # Failure
 //! A node that dies under a scan has the table read again, one that held the snapshot all of it.
 
+mod mutation;
+
 use std::sync::Arc;
 
 use model::{Epoch, Table, Value};
@@ -16,16 +18,17 @@ use sqltype::{Datum, SqlType};
 use stdx::Duration;
 use wire::Projection;
 
+use super::begun::Begun;
 use super::now;
 use super::options::Options;
 use super::rows::encode;
 use super::throttle::Throttle;
 use crate::access::{Asked, ReadMode, Reader};
+use crate::backup_jobs::OwnJob;
 use crate::backup_jobs::host::{
-    BackupFiles, BackupReply, BackupRequest, Contents, SavedDatabase, SavedTable, SavedView,
-    answered, ask, done, failed,
+    BackupFiles, BackupKey, BackupReply, BackupRequest, Contents, SavedDatabase, SavedTable,
+    SavedView, answered, ask, done, failed,
 };
-use crate::backup_jobs::{Job, OwnJob};
 use crate::catalog::error;
 use crate::catalog::names::{TableName, tables_of};
 use crate::catalog::view::is_view;
@@ -43,6 +46,9 @@ const ATTEMPTS: u32 = 5;
 /// The pause before something is read again.
 const PAUSE: Duration = Duration::from_millis(500);
 
+/// What jobs of backups are called.
+pub(super) const KIND: &str = "BACKUP";
+
 /// Runs BACKUP.
 pub(super) async fn run(
     session: &mut Session,
@@ -50,52 +56,13 @@ pub(super) async fn run(
     out: &mut ResultWriter,
 ) -> Result<Outcome, SqlError> {
     let options = Options::read(&backup.options, false)?;
-    let backups = session.shared.directory.backups().clone();
-    let place = super::place(&backup.place, &backups)?;
-    let policy = backups.policy();
-    if options.key == crate::backup_jobs::host::BackupKey::None {
-        let why = match (session.shared.address.encrypted, policy.requires_key) {
-            (true, _) => Some("the cluster is encrypted, and so are its backups"),
-            (false, true) => Some("RequireEncryptedBackup=1 is set"),
-            (false, false) => None,
-        };
-        if let Some(why) = why {
-            let remedy = "say WITH key_file = '…' or WITH passphrase = '…'";
-            return Err(failed(&format!("{why}: {remedy}")));
-        }
+    check_key(session, &options)?;
+    let begun = Begun::new(session, KIND, backup, options)?;
+    if begun.options.detached {
+        return begun.detach(session, backup, out).await;
     }
-    let mut throttle = Throttle::new(options.max_rate.or(policy.rate));
-    let files = backups.host()?.begin().ok_or_else(|| failed("the system has no more threads"))?;
-    let (kind, user) = ("BACKUP", session.user.clone());
-    let began = now(session);
-    let job = backups.begin(Job { kind, place: place.clone(), user, began, ..Job::default() });
-    let kernel = session.kernel.beside();
-    let mut attempt = 1;
-    let result = loop {
-        let create = BackupRequest::Create { place: place.clone(), key: options.key.clone() };
-        let result = match done(&kernel, &*files, create).await {
-            Ok(_) => {
-                let writing = Writing { files: &*files, job: &job, throttle: &mut throttle };
-                Box::pin(whole(session, backup, &options, writing)).await
-            }
-            Err(error) => Err(error),
-        };
-        match result {
-            Err(error) if super::is_temporary(&error) && attempt < ATTEMPTS => attempt += 1,
-            result => break result,
-        }
-        if let Err(error) = anew(&kernel, &*files).await {
-            break Err(error);
-        }
-    };
-    if result.is_err() {
-        // Whoever is told that it failed is to find nothing; an interruption does not wait.
-        session.kernel.clear_interrupt();
-        let _ = done(&kernel, &*files, BackupRequest::Discard).await;
-    }
-    let number = job.number;
-    job.end(&result.as_ref().map(|_| ()).map_err(Clone::clone));
-    let (contents, size) = result?;
+    let (number, place) = (begun.job.number, begun.place.clone());
+    let (contents, size) = perform(session, backup, begun).await?;
     let unsigned = SqlType::unsigned_big_int;
     out.columns(&[
         ResultColumn::new("Job", unsigned()),
@@ -116,6 +83,56 @@ pub(super) async fn run(
     ]);
     out.drain().await;
     Ok(Outcome::Rows)
+}
+
+/// Refuses a backup without a key where it has to have one.
+fn check_key(session: &Session, options: &Options) -> Result<(), SqlError> {
+    let policy = session.shared.directory.backups().policy();
+    let why = match (session.shared.address.encrypted, policy.requires_key) {
+        _ if options.key != BackupKey::None => return Ok(()),
+        (true, _) => "the cluster is encrypted, and so are its backups",
+        (false, true) => "RequireEncryptedBackup=1 is set",
+        (false, false) => return Ok(()),
+    };
+    Err(failed(&format!("{why}: say WITH key_file = '…' or WITH passphrase = '…'")))
+}
+
+/// Makes a backup that has begun; what is in it, and its size.
+pub(super) async fn perform(
+    session: &mut Session,
+    backup: &ast::Backup,
+    begun: Begun,
+) -> Result<(Contents, u64), SqlError> {
+    let Begun { options, place, files, job } = begun;
+    let policy = session.shared.directory.backups().policy();
+    let mut throttle = Throttle::new(options.max_rate.or(policy.rate));
+    let kernel = session.kernel.beside();
+    let mut attempt = 1;
+    let result = loop {
+        let create = BackupRequest::Create { place: place.clone(), key: options.key.clone() };
+        let result = match done(&kernel, &*files, create).await {
+            Ok(_) => {
+                let (files, throttle) = (&*files, &mut throttle);
+                let writing = Writing { files, job: &job, throttle, older: None };
+                Box::pin(whole(session, backup, &options, writing)).await
+            }
+            Err(error) => Err(error),
+        };
+        match result {
+            Err(error) if super::is_temporary(&error) && attempt < ATTEMPTS => attempt += 1,
+            result => break result,
+        }
+        if let Err(error) = anew(&kernel, &*files).await {
+            break Err(error);
+        }
+    };
+    if result.is_err() {
+        // Whoever is told that it failed is to find nothing; an interruption does not wait.
+        session.kernel.clear_interrupt();
+        let _ = done(&kernel, &*files, BackupRequest::Discard).await;
+    }
+    job.end(&result.as_ref().map(|_| ()).map_err(Clone::clone));
+    result
 }
 
 /// Removes what was written, and waits before it is written again.
@@ -149,6 +166,8 @@ struct Writing<'a> {
     files: &'a dyn BackupFiles,
     job: &'a OwnJob,
     throttle: &'a mut Throttle,
+    /// Of a mutation alone: what some rows are read in.
+    older: Option<Epoch>,
 }
 
 /// Writes all of it once; what is in it, and its size.
@@ -160,6 +179,8 @@ async fn whole(
 ) -> Result<(Contents, u64), SqlError> {
     let (files, job) = (writing.files, writing.job);
     let kernel = session.kernel.beside();
+    let older = mutation::older(&kernel).await?;
+    writing.older = older.as_ref().map(|snapshot| snapshot.epoch);
     let (snapshot, chosen) = opened(session, backup, &kernel).await?;
     let mut contents = Contents {
         version: crate::VERSION.to_owned(),
@@ -210,7 +231,7 @@ async fn whole(
         contents.tables.push(saved);
         job.tell(|job| job.tables.0 = at + 1)?;
     }
-    drop(snapshot);
+    drop((snapshot, older));
     contents.ended = now(session);
     let finish = BackupRequest::Finish(Box::new(contents.clone()));
     match done(&kernel, files, finish).await? {
@@ -278,7 +299,10 @@ async fn rows(
     let mut buffer = Vec::with_capacity(PORTION + PORTION / 4);
     let mut waiting = std::collections::VecDeque::new();
     let mut count = 0;
-    while let Some(rows) = scan.next().await? {
+    while let Some(mut rows) = scan.next().await? {
+        if let Some(older) = writing.older {
+            rows = mutation::outdated(reader, older, rows).await?;
+        }
         let found = rows.len() as u64;
         for row in rows {
             let row = match is_large {

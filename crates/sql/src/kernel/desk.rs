@@ -13,11 +13,11 @@ use stdx::Duration;
 
 use super::{Ask, Lane, Ticket};
 
-/// What a connection has asked the client for: tickets by token, and its two sessions.
+/// What a connection has asked the client for: tickets by token, and its sessions.
 #[derive(Debug, Default)]
 pub(crate) struct Desk {
-    /// By lane.
-    sessions: [Option<SessionNumber>; 3],
+    /// By the places of lanes, as far as they were used.
+    sessions: Vec<Option<SessionNumber>>,
     tokens: BTreeMap<Ticket, Token>,
 }
 
@@ -29,7 +29,7 @@ impl Desk {
 
     /// The session of the user's transaction, if it has asked for something.
     pub(crate) fn user_session(&self) -> Option<SessionNumber> {
-        self.sessions[Lane::User as usize]
+        self.sessions.get(Lane::User.place()).copied().flatten()
     }
 
     /// Passes an ask on; the user's transaction waits `lock_wait` for each lock. Gives the token
@@ -43,12 +43,17 @@ impl Desk {
         lock_wait: Option<Duration>,
     ) -> Passed {
         if matches!(ask, Ask::Abandon) {
-            return self.sessions[lane as usize].take().map_or(Passed::Done, Passed::Abandoned);
+            let session = self.sessions.get_mut(lane.place()).and_then(Option::take);
+            return session.map_or(Passed::Done, Passed::Abandoned);
         }
-        let session = match self.sessions[lane as usize] {
+        if self.sessions.len() <= lane.place() {
+            self.sessions.resize(lane.place() + 1, None);
+        }
+        let slot = &mut self.sessions[lane.place()];
+        let session = match *slot {
             Some(session) => session,
             None => match client.open_session(ctx) {
-                Ok(session) => *self.sessions[lane as usize].insert(session),
+                Ok(session) => *slot.insert(session),
                 Err(refusal) => return Passed::Answered(ClientResult::Failed(refusal)),
             },
         };

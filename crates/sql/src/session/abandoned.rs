@@ -1,9 +1,9 @@
-//! Journals of copies whose processes may be gone.
+//! What copies and restores have made whose processes may be gone.
 //!
 //! # Owns
-//! When a worker looks for them, and which it suspects.
+//! When a worker looks for it, and what it suspects.
 //! # Not here
-//! Taking them away (`ddl`).
+//! Taking it away (`ddl`, `backup`).
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -16,12 +16,38 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// How long a claim has been free before its holder counts as dead.
 const GRACE: Duration = Duration::from_secs(20);
 
-/// What a worker knows of journals that nobody may read any more.
+/// What a worker knows of journals that nobody may read any more, and of tables of restores.
 #[derive(Debug, Default)]
 pub(crate) struct Abandoned {
     looked: Cell<Option<Instant>>,
     /// Journals of tables whose claims were found free, and since when.
-    pub(crate) suspects: RefCell<BTreeMap<TableId, Instant>>,
+    suspects: RefCell<Suspects<TableId>>,
+    /// The same of restores, by their numbers.
+    restores: RefCell<Suspects<u64>>,
+}
+
+/// What nobody has claimed, and since when.
+#[derive(Debug)]
+struct Suspects<K>(BTreeMap<K, Instant>);
+
+impl<K> Default for Suspects<K> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<K: Ord + Copy> Suspects<K> {
+    /// Takes note of whether a claim is free; whether it has been for so long that nobody will come
+    /// back to it.
+    fn is_given_up(&mut self, of: K, is_free: bool, now: Instant) -> bool {
+        match is_free {
+            true => now.since(*self.0.entry(of).or_insert(now)) >= GRACE,
+            false => {
+                self.0.remove(&of);
+                false
+            }
+        }
+    }
 }
 
 impl Abandoned {
@@ -38,14 +64,22 @@ impl Abandoned {
     /// Takes note of whether the claim on a journal's table is free; whether it has been for so
     /// long that nobody will come back to it.
     pub(crate) fn is_given_up(&self, journal: TableId, is_free: bool, now: Instant) -> bool {
-        let mut suspects = self.suspects.borrow_mut();
-        match is_free {
-            true => now.since(*suspects.entry(journal).or_insert(now)) >= GRACE,
-            false => {
-                suspects.remove(&journal);
-                false
-            }
-        }
+        self.suspects.borrow_mut().is_given_up(journal, is_free, now)
+    }
+
+    /// Forgets journals that are no more.
+    pub(crate) fn forget_journals(&self, is_there: impl Fn(TableId) -> bool) {
+        self.suspects.borrow_mut().0.retain(|journal, _| is_there(*journal));
+    }
+
+    /// The same of the claim on a restore.
+    pub(crate) fn is_restore_given_up(&self, number: u64, is_free: bool, now: Instant) -> bool {
+        self.restores.borrow_mut().is_given_up(number, is_free, now)
+    }
+
+    /// Forgets restores of which nothing is left.
+    pub(crate) fn forget_restores(&self, is_left: impl Fn(u64) -> bool) {
+        self.restores.borrow_mut().0.retain(|number, _| is_left(*number));
     }
 }
 
@@ -67,5 +101,9 @@ mod tests {
         assert!(!abandoned.is_given_up(journal, true, at(35)));
         assert!(abandoned.is_given_up(journal, true, at(55)));
         assert!(!abandoned.is_given_up(TableId(10), true, at(55)), "another one");
+        assert!(!abandoned.is_restore_given_up(9, true, at(55)), "a restore is no journal");
+        abandoned.forget_restores(|_| false);
+        assert!(!abandoned.is_restore_given_up(9, true, at(90)), "it begins anew");
+        assert!(abandoned.is_restore_given_up(9, true, at(110)));
     }
 }

@@ -140,7 +140,7 @@ fn garbage_is_told_by_name() {
         ("events --level", "--level needs"),
         ("all report", "report what?"),
         ("all report backupstatus", "`report backupstatus` is not available"),
-        ("START BACKUP NOWAIT", "in the background"),
+        ("START BACKUP SNAPSHOTEND", "SNAPSHOTSTART"),
         ("abort", "`abort` is not an order"),
         ("2 START", "`nines data -c HOST`"),
         ("ENTER SINGLE USER MODE 5", "single user mode"),

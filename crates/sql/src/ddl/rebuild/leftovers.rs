@@ -24,7 +24,7 @@ pub(crate) async fn sweep_copies(session: &Session) {
     let cluster = session.kernel.cluster();
     let journaled: BTreeMap<TableId, TableId> =
         cluster.tables.values().filter_map(|table| Some((table.journal?, table.id))).collect();
-    abandoned.suspects.borrow_mut().retain(|journal, _| journaled.contains_key(journal));
+    abandoned.forget_journals(|journal| journaled.contains_key(&journal));
     for (journal, table) in journaled {
         let beside = session.kernel.beside();
         look_at(session, &beside, journal, table).await;

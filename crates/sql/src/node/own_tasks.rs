@@ -1,0 +1,73 @@
+//! Tasks of an SQL worker that are no client's.
+//!
+//! # Owns
+//! The places of such tasks among the connections: no host has a connection of such a number, and
+//! no client can ask for their end.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use actor::{ConnectionId, Ctx};
+use model::WorkerId;
+
+use super::{Connection, SqlNode};
+use crate::account::first;
+use crate::kernel::{Exchange, Kernel};
+use crate::link::LinkState;
+use crate::statistics::task;
+
+/// The place of the task that no client has asked for.
+const NO_CONNECTION: ConnectionId = ConnectionId(u64::MAX);
+/// The place of the task that finds out how values are distributed.
+const ANALYST: ConnectionId = ConnectionId(NO_CONNECTION.0 - 1);
+/// The place of the first task that no client waits for.
+const DETACHED: u64 = ANALYST.0 - 1;
+
+impl SqlNode {
+    /// Starts what the process does without a client, once and on one worker.
+    pub(super) fn begin(&mut self, ctx: &mut Ctx<'_>) {
+        if std::mem::replace(&mut self.has_begun, true) || ctx.me().worker != WorkerId(0) {
+            return;
+        }
+        let Some(own) = self.options.admission.own_password.clone() else { return };
+        let exchange = Rc::new(RefCell::new(Exchange::default()));
+        let (kernel, shared) = (Kernel::new(exchange.clone()), self.runner.shared.clone());
+        let task = Box::pin(first::secure(kernel, shared, own, self.options.clock_base));
+        let link = Rc::new(RefCell::new(LinkState::default()));
+        // The host has no connection of that number, and no client can ask for its end.
+        self.connections.insert(NO_CONNECTION, Connection::new(0, task, link, exchange));
+        self.run(ctx, NO_CONNECTION);
+    }
+
+    /// Starts the task that samples tables, if there are any to be sampled and it does not run.
+    pub(super) fn analyze(&mut self, ctx: &mut Ctx<'_>) {
+        let wanted = self.runner.shared.statistics.wants_values();
+        if !wanted || self.shutting_down || self.connections.contains_key(&ANALYST) {
+            return;
+        }
+        let exchange = Rc::new(RefCell::new(Exchange::default()));
+        exchange.borrow_mut().mutation = ctx.view().mutation;
+        let (kernel, shared) = (Kernel::new(exchange.clone()), self.runner.shared.clone());
+        kernel.seed(ctx.prng().next_u64());
+        let task = Box::pin(task::run(kernel, shared, self.options.clock_base));
+        let link = Rc::new(RefCell::new(LinkState::default()));
+        self.connections.insert(ANALYST, Connection::new(0, task, link, exchange));
+        self.run(ctx, ANALYST);
+    }
+
+    /// Starts the tasks that no client waits for.
+    pub(super) fn start_detached(&mut self, ctx: &mut Ctx<'_>) {
+        let detached = std::mem::take(&mut *self.runner.shared.detached.borrow_mut());
+        for work in detached {
+            let id = ConnectionId(DETACHED - self.detached);
+            self.detached += 1;
+            let exchange = Rc::new(RefCell::new(Exchange::default()));
+            exchange.borrow_mut().mutation = ctx.view().mutation;
+            let (kernel, shared) = (Kernel::new(exchange.clone()), self.runner.shared.clone());
+            let task = (work.0)(kernel, shared);
+            let link = Rc::new(RefCell::new(LinkState::default()));
+            self.connections.insert(id, Connection::new(0, task, link, exchange));
+            self.run(ctx, id);
+        }
+    }
+}
