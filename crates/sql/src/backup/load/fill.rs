@@ -39,12 +39,13 @@ use crate::execute::scan::datum_of;
 use crate::kernel::{Failure, Kernel, LOADERS};
 use crate::session::Session;
 
-/// Rows inserted in one transaction.
-const BATCH: usize = 512;
+/// Rows inserted in one transaction: enough for what a transaction costs, and so few that what is
+/// under way stays in the caches of processors.
+const BATCH: usize = 128;
 /// Bytes of rows after which a batch ends.
-const BATCH_BYTES: usize = 1 << 20;
+const BATCH_BYTES: usize = 256 << 10;
 /// Bytes of rows that wait for others of their partitions, at most.
-const WAITING_BYTES: usize = 8 << 20;
+const WAITING_BYTES: usize = 4 << 20;
 /// How often a batch is tried that meets a failing node.
 const ATTEMPTS: u32 = 60;
 /// The pause before it is tried again.
