@@ -382,7 +382,7 @@ mod tests {
         assert_eq!(fields[1], Fields::Placed(vec![text("two\nlines"), text("x")]));
         assert_eq!(fields[2], Fields::Placed(vec![text("end")]));
         let places: Vec<(u64, u64)> = found.iter().map(|found| (found.line, found.end)).collect();
-        assert_eq!(places, [(1, 15), (2, 29), (4, 32)]);
+        assert_eq!(places, [(1, 14), (2, 28), (4, 31)]);
         for (bad, line) in [("a\nb,\"c", 2), ("a\"b", 1), ("x\n\"a\"b,c\n", 2)] {
             assert_eq!(records(Form::Csv, bad.as_bytes()).unwrap_err().0, line, "{bad}");
         }
