@@ -155,6 +155,7 @@ fn errors_name_the_file_and_the_line() {
         let file = bench.file(name, text);
         let why = bench.refused(&[&["import", "d.k", &file], options].concat());
         assert!(parts.iter().all(|part| why.contains(part)), "{name}: {why}");
+        assert!(!fs::exists(format!("{file}.nines-import")).unwrap(), "{name}: nothing was done");
         bench.server.sql("TRUNCATE d.k");
     }
     let why = bench.refused(&["import", "d.none", &rows]);

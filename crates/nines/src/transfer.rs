@@ -36,7 +36,8 @@ struct Server {
 
 impl Server {
     fn connect(&self) -> Result<Session, String> {
-        let said = |why: QueryError| format!("{} as {}: {why}", self.target, self.login.user);
+        let said =
+            |why: QueryError| format!("{} as {}: {}", self.target, self.login.user, shown(&why));
         let mut session = Session::log_in(&self.target, &self.login).map_err(said)?;
         for statement in PREPARATIONS {
             session.query(statement).map_err(said)?;
@@ -58,6 +59,17 @@ fn prove(password: &[u8], nonce: &[u8]) -> Vec<u8> {
     let twice = sum(first.as_ref());
     let salted = sum(&[twice.as_ref(), nonce].concat());
     first.as_ref().iter().zip(salted.as_ref()).map(|(one, other)| one ^ other).collect()
+}
+
+/// What a server says, without the mark of its SQLSTATE.
+fn shown(error: &QueryError) -> String {
+    match error {
+        QueryError::Refused(code, text) => {
+            let marked = text.strip_prefix('#').and_then(|text| text.get(5..));
+            format!("error {code}: {}", marked.unwrap_or(text))
+        }
+        lost => lost.to_string(),
+    }
 }
 
 /// Whether the same may succeed when it is tried again: others were in the way, a node has failed

@@ -163,7 +163,18 @@ impl Column {
     /// # Errors
     /// Why it cannot be one.
     pub(super) fn literal(&self, field: &Field, binary: Binary) -> Result<String, String> {
-        let Field::Text(bytes) = field else { return Ok("NULL".to_owned()) };
+        let is_json = self.kind == Kind::Json;
+        let bytes = match field {
+            Field::Null => return Ok("NULL".to_owned()),
+            Field::JsonBool(value) if is_json => return Ok(text(&value.to_string())),
+            Field::JsonBool(value) => return Ok(u8::from(*value).to_string()),
+            // In a column of JSON a string is one of JSON.
+            Field::JsonText(value) if is_json => {
+                return Ok(text(&serde_json::Value::String(value.clone()).to_string()));
+            }
+            Field::JsonText(value) => value.as_bytes(),
+            Field::Text(bytes) => bytes,
+        };
         let of_column = |why: String| format!("column {}: {why}", self.name);
         match self.kind {
             Kind::Bytes => {
@@ -266,6 +277,12 @@ mod tests {
             let refused = column(kind).literal(&Field::Text(bad.to_vec()), Binary::Hex);
             assert!(refused.is_err(), "{kind:?} {bad:?}");
         }
+        let of = |kind, field: Field| column(kind).literal(&field, Binary::Hex).unwrap();
+        assert_eq!(of(Kind::Json, Field::JsonText("N\"".to_owned())), r#"'"N\\""'"#);
+        assert_eq!(of(Kind::Text, Field::JsonText("N\"".to_owned())), r#"'N"'"#);
+        assert_eq!(of(Kind::Bytes, Field::JsonText("4e".to_owned())), "x'4e'");
+        assert_eq!(of(Kind::Json, Field::JsonBool(true)), "'true'");
+        assert_eq!(of(Kind::Number, Field::JsonBool(true)), "1");
         assert_eq!(name("a`b"), "`a``b`");
     }
 

@@ -24,7 +24,7 @@ use mysql_client::{QueryError, Session};
 
 use super::column::{Binary, Column, Kind, Table, name};
 use super::record::{self, Form, Shape, Shown};
-use super::{Server, is_temporary};
+use super::{Server, is_temporary, shown};
 
 /// How often a file is written.
 const ATTEMPTS: u32 = 10;
@@ -130,7 +130,7 @@ enum NotWritten {
 impl std::fmt::Display for NotWritten {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Server(why) => why.fmt(f),
+            Self::Server(why) => f.write_str(&shown(why)),
             Self::File(why) => why.fmt(f),
         }
     }

@@ -27,7 +27,7 @@ use super::column::{Binary, Column, Table, name};
 use super::decode::{Decoder, Encoding};
 use super::journal::{Journal, State};
 use super::record::{Field, Fields, Form, Reader, Record, Shape};
-use super::{Server, is_temporary};
+use super::{Server, is_temporary, shown};
 
 /// Bytes of a statement after which a batch ends.
 const BATCH_BYTES: usize = 1 << 20;
@@ -92,6 +92,8 @@ struct Work<'a> {
     /// Why it ends before its end.
     failure: Mutex<Option<String>>,
     ends: AtomicBool,
+    /// Of some rows nobody knows whether they were committed.
+    is_unknown: AtomicBool,
 }
 
 #[derive(Default)]
@@ -124,6 +126,7 @@ pub(super) fn run(import: &Import) -> Result<String, String> {
         left_out: Mutex::default(),
         failure: Mutex::default(),
         ends: AtomicBool::new(false),
+        is_unknown: AtomicBool::new(false),
     };
     let (sender, receiver) = sync_channel(import.jobs);
     let receiver = Mutex::new(receiver);
@@ -149,11 +152,19 @@ pub(super) fn run(import: &Import) -> Result<String, String> {
     }
     let failure = work.failure.into_inner().unwrap_or_else(PoisonError::into_inner);
     if let Some(why) = failure {
-        let hint = match &work.journal {
-            Some(_) => "; --resume goes on after the rows that are there",
-            None => "",
+        let journal =
+            work.journal.map(|it| it.into_inner().unwrap_or_else(PoisonError::into_inner));
+        let is_unknown = work.is_unknown.load(Ordering::Relaxed);
+        let Some(journal) = journal else {
+            return Err(format!("{why} ({rows} rows were imported before)"));
         };
-        return Err(format!("{why} ({rows} rows were imported before{hint})"));
+        if rows == 0 && !is_unknown && journal.is_new() {
+            journal.remove();
+            return Err(format!("{why} (nothing was imported)"));
+        }
+        return Err(format!(
+            "{why} ({rows} rows were imported before; --resume goes on after what is there)"
+        ));
     }
     if let Some(journal) = work.journal {
         journal.into_inner().unwrap_or_else(PoisonError::into_inner).remove();
@@ -391,18 +402,19 @@ impl Work<'_> {
             };
             let is_unknown = error.code().is_none() || error.code() == Some(OUTCOME_UNKNOWN);
             is_doubtful |= is_unknown;
+            self.is_unknown.fetch_or(is_unknown, Ordering::Relaxed);
             if error.code().is_none() {
                 *session = None;
             }
             if is_unknown || is_temporary(&error) {
                 if attempt == ATTEMPTS || self.ends() {
-                    return Err(format!("{}: {error}", self.shown(batch, rows)));
+                    return Err(format!("{}: {}", self.shown(batch, rows), shown(&error)));
                 }
                 thread::sleep(PAUSE);
                 continue;
             }
             if rows.len() == 1 {
-                return self.leave_out(format!("{}: {error}", self.shown(batch, rows)));
+                return self.leave_out(format!("{}: {}", self.shown(batch, rows), shown(&error)));
             }
             let (first, second) = rows.split_at(rows.len() / 2);
             self.send_rows(session, batch, first, is_doubtful)?;

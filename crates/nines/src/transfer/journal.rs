@@ -76,6 +76,11 @@ impl Journal {
         Ok(Self { path: path.to_owned(), file, before })
     }
 
+    /// Whether no import before has sent anything.
+    pub(super) fn is_new(&self) -> bool {
+        self.before.is_empty()
+    }
+
     /// What is known of a batch from imports before.
     pub(super) fn state(&self, file: usize, from: u64) -> State {
         self.before.get(&(file, from)).copied().unwrap_or(State::New)

@@ -42,7 +42,12 @@ pub(super) struct Shape {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Field {
     Null,
+    /// A value, or a part of JSON as it is written.
     Text(Vec<u8>),
+    /// What a string of JSON says.
+    JsonText(String),
+    /// `true` or `false` of JSON.
+    JsonBool(bool),
 }
 
 /// What is in a record.
@@ -227,10 +232,10 @@ fn json(text: &[u8]) -> Result<Vec<(String, Field)>, String> {
         let (value, rest) = rest.split_at(json_end(rest));
         let field = match value {
             "null" => Field::Null,
-            "true" => Field::Text(b"1".to_vec()),
-            "false" => Field::Text(b"0".to_vec()),
+            "true" => Field::JsonBool(true),
+            "false" => Field::JsonBool(false),
             text if text.starts_with('"') => {
-                Field::Text(serde_json::from_str::<String>(text).map_err(said)?.into_bytes())
+                Field::JsonText(serde_json::from_str(text).map_err(said)?)
             }
             // A number, or what goes into a column of type JSON.
             text => Field::Text(text.as_bytes().to_vec()),
@@ -394,8 +399,13 @@ mod tests {
             [Some("plain"), None, Some(""), Some("a,\"b\"\n\t\\\r\u{0}"), Some("\\N"), Some("é")];
         let names: Vec<String> = (0..values.len()).map(|at| format!("c{at}")).collect();
         let columns: Vec<(&str, Shown)> = names.iter().map(|n| (n.as_str(), Shown::Text)).collect();
-        let expected: Vec<Field> =
-            values.iter().map(|value| value.map_or(Field::Null, text)).collect();
+        let expected = |form: Form| -> Vec<Field> {
+            let shown = |value: &str| match form {
+                Form::JsonLines => Field::JsonText(value.to_owned()),
+                Form::Csv | Form::Tsv => text(value),
+            };
+            values.iter().map(|value| value.map_or(Field::Null, shown)).collect()
+        };
         for form in [Form::Csv, Form::Tsv, Form::JsonLines] {
             let mut out = Vec::new();
             write(&shape(form), &columns, &values, &mut out);
@@ -405,7 +415,7 @@ mod tests {
                 Fields::Placed(fields) => fields.clone(),
                 Fields::Named(named) => named.iter().map(|(_, field)| field.clone()).collect(),
             };
-            assert_eq!(fields, expected, "{form:?}");
+            assert_eq!(fields, expected(form), "{form:?}");
         }
     }
 
@@ -416,7 +426,7 @@ mod tests {
         let expected = [
             ("a", text("12345678901234567890.10")),
             ("b", text("{\"x\": [1,\"}\\\"\"]}")),
-            ("c", text("1")),
+            ("c", Field::JsonBool(true)),
             ("d", Field::Null),
         ];
         let expected = expected.map(|(name, field)| (name.to_owned(), field)).to_vec();
