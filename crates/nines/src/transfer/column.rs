@@ -82,8 +82,8 @@ impl Table {
         let said = |why: QueryError| format!("{full}: {why}");
         let rows = session
             .query(&format!(
-                "SELECT column_name, data_type, extra, column_type FROM information_schema.columns WHERE {of} \
-                 ORDER BY ordinal_position"
+                "SELECT column_name, data_type, extra, column_type FROM information_schema.columns \
+                 WHERE {of} ORDER BY ordinal_position"
             ))
             .map_err(said)?;
         if rows.is_empty() {

@@ -1,8 +1,8 @@
 //! Texts of other encodings, as UTF-8.
 //!
 //! # Guarantees
-//! What cannot be decoded is an error that names the byte. A mark of the byte order at the beginning
-//! is left out.
+//! What cannot be decoded is an error that names the byte. A mark of the byte order at the
+//! beginning is left out.
 
 use std::io::{self, Read};
 

@@ -1,14 +1,14 @@
 //! `nines export`: the rows of a table, as records of text files.
 //!
-//! A table with a primary key of one integer is cut into ranges of it, each a file of its own, which
-//! several connections read at a time.
+//! A table with a primary key of one integer is cut into ranges of it, each a file of its own,
+//! which several connections read at a time.
 //!
 //! # Guarantees
-//! A file has its name when it is whole. The rows of a file are of one moment; with one job all rows
-//! are of one moment only if there is one file.
+//! A file has its name when it is whole. The rows of a file are of one moment; all rows are of one moment if
+//! there is one file.
 //! # Failure
-//! A file that meets a failing node is written again. One that has its name stays: so an export that
-//! was ended goes on where it was.
+//! A file that meets a failing node is written again. One that has its name stays: so an export
+//! that was ended goes on where it was.
 //! # Not here
 //! Records (`record`), values (`column`), the command line (`command`).
 

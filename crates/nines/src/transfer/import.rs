@@ -1,8 +1,8 @@
 //! `nines import`: the records of text files, as rows of a table that is there.
 //!
 //! One thread reads the files and makes batches of rows; others send each batch as one statement,
-//! which is one transaction. What is done is noted beside the first file, so that an import that was
-//! ended goes on where it was.
+//! which is one transaction. What is done is noted beside the first file, so that an import that
+//! was ended goes on where it was.
 //!
 //! # Guarantees
 //! A row is imported once, also when the import is ended and resumed: a batch of which nobody knows

@@ -4,8 +4,8 @@
 //! `done FILE FROM;`. The first line tells what is imported: batches of another import are others.
 //!
 //! # Guarantees
-//! A batch whose `done` is there is committed. One that was sent, and whose `done` is not there, may
-//! be, as long as the host that imports has not lost its power: the lines are not synced.
+//! A batch whose `done` is there is committed. One that was sent, and whose `done` is not there,
+//! may be, as long as the host that imports has not lost its power: the lines are not synced.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
