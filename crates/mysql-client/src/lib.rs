@@ -216,9 +216,12 @@ impl Session {
         if greeting.first() == Some(&ERROR) {
             return Err(refusal(&greeting));
         }
-        let proof = |nonce: &[u8]| match login.password.is_empty() {
-            true => Vec::new(),
-            false => (login.prove)(login.password.as_bytes(), nonce),
+        let proof = |nonce: &[u8]| {
+            if login.password.is_empty() {
+                Vec::new()
+            } else {
+                (login.prove)(login.password.as_bytes(), nonce)
+            }
         };
         let proven = proof(&nonce(&greeting)?);
         let mut packet = CAPABILITIES.to_le_bytes().to_vec();

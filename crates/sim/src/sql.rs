@@ -236,10 +236,7 @@ async fn prepare_and_audit(mysql: Mysql, lab: Rc<Lab>, load: Load) {
             values::check(&mysql).await?;
             counters::check(&mysql, &lab).await?;
             tickets::check(&mysql, &lab).await?;
-            match load.backups {
-                true => backups::check(&mysql, &lab, KINDS.len()).await,
-                false => Ok(()),
-            }
+            if load.backups { backups::check(&mysql, &lab, KINDS.len()).await } else { Ok(()) }
         };
         match audit.await {
             Ok(()) => lab.sql.borrow_mut().audited = true,

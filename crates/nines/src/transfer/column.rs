@@ -183,15 +183,19 @@ impl Column {
                     Binary::Base64 => unbase64(bytes),
                 };
                 let bytes = bytes.map_err(of_column)?;
-                Ok(match bytes.is_empty() {
-                    true => "''".to_owned(),
-                    false => format!("x'{}'", runtime::hex(&bytes)),
+                Ok(if bytes.is_empty() {
+                    "''".to_owned()
+                } else {
+                    format!("x'{}'", runtime::hex(&bytes))
                 })
             }
-            Kind::Bits => match bytes.is_empty() || !bytes.iter().all(u8::is_ascii_digit) {
-                true => Err(of_column("BIT takes a number without a sign".to_owned())),
-                false => Ok(String::from_utf8_lossy(bytes).into_owned()),
-            },
+            Kind::Bits => {
+                if bytes.is_empty() || !bytes.iter().all(u8::is_ascii_digit) {
+                    Err(of_column("BIT takes a number without a sign".to_owned()))
+                } else {
+                    Ok(String::from_utf8_lossy(bytes).into_owned())
+                }
+            }
             Kind::Text | Kind::Number | Kind::Json => {
                 let value = std::str::from_utf8(bytes);
                 let value = value.map_err(|why| {

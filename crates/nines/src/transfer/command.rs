@@ -381,8 +381,9 @@ pub(crate) fn run(options: &TransferOptions) -> Result<(), String> {
         TransferOptions::Import(options) => import::run(&options.0)?,
         TransferOptions::Export(options) => export::run(&options.0)?,
     };
-    match told.is_empty() {
-        true => Ok(()),
-        false => writeln!(io::stdout(), "{told}").map_err(|why| why.to_string()),
+    if told.is_empty() {
+        Ok(())
+    } else {
+        writeln!(io::stdout(), "{told}").map_err(|why| why.to_string())
     }
 }

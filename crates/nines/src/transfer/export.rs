@@ -4,8 +4,8 @@
 //! which several connections read at a time.
 //!
 //! # Guarantees
-//! A file has its name when it is whole. The rows of a file are of one moment; all rows are of one moment if
-//! there is one file.
+//! A file has its name when it is whole. The rows of a file are of one moment; all rows are of one
+//! moment if there is one file.
 //! # Failure
 //! A file that meets a failing node is written again. One that has its name stays: so an export
 //! that was ended goes on where it was.
@@ -163,13 +163,14 @@ impl Work<'_> {
             let text = fs::read(&path).map_err(|why| said(&path, why))?;
             let plan: (String, Vec<Option<String>>) = serde_json::from_slice(&text)
                 .map_err(|why| format!("{}: {why}", path.display()))?;
-            return match plan.0 == what {
-                true => Ok(plan.1),
-                false => Err(format!(
+            return if plan.0 == what {
+                Ok(plan.1)
+            } else {
+                Err(format!(
                     "{} is of another export (`{}`): give the same table and options",
                     path.display(),
                     plan.0
-                )),
+                ))
             };
         }
         fs::create_dir_all(directory).map_err(|why| said(directory, why))?;
@@ -269,9 +270,10 @@ impl Work<'_> {
         let condition = self.export.condition.as_ref().map(|condition| format!("({condition})"));
         let conditions: Vec<String> =
             range.map(str::to_owned).into_iter().chain(condition).collect();
-        let filter = match conditions.is_empty() {
-            true => String::new(),
-            false => format!(" WHERE {}", conditions.join(" AND ")),
+        let filter = if conditions.is_empty() {
+            String::new()
+        } else {
+            format!(" WHERE {}", conditions.join(" AND "))
         };
         let statement = format!("SELECT {} FROM {}{filter}", shown.join(", "), self.table.quoted());
         let columns: Vec<(&str, Shown)> =

@@ -207,9 +207,10 @@ impl Work<'_> {
         let mut progress = Progress::new(self.import);
         for (at, path) in self.import.files.iter().enumerate() {
             let shown = path.display().to_string();
-            let file: Box<dyn Read> = match path.as_os_str() == "-" {
-                true => Box::new(io::stdin()),
-                false => Box::new(File::open(path).map_err(|why| format!("{shown}: {why}"))?),
+            let file: Box<dyn Read> = if path.as_os_str() == "-" {
+                Box::new(io::stdin())
+            } else {
+                Box::new(File::open(path).map_err(|why| format!("{shown}: {why}"))?)
             };
             let decoded = Decoder::new(BufReader::new(file), self.import.encoding);
             let reader = Reader::new(BufReader::new(decoded), self.import.shape.clone());

@@ -155,9 +155,10 @@ impl<R: BufRead> Reader<R> {
                         let why = "a quote in a value that does not begin with one";
                         return Err(format!("value {}: {why}", fields.len() + 1));
                     }
-                    match plain == null.as_slice() {
-                        true => (Field::Null, after),
-                        false => (Field::Text(plain.to_vec()), after),
+                    if plain == null.as_slice() {
+                        (Field::Null, after)
+                    } else {
+                        (Field::Text(plain.to_vec()), after)
                     }
                 }
             };

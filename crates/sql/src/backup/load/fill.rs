@@ -222,9 +222,10 @@ impl Tries {
     async fn again(
         &mut self,
         kernel: &Kernel,
-        (error, known): NotInserted,
+        not: NotInserted,
         stop: &Cell<bool>,
     ) -> Result<(), SqlError> {
+        let (error, known) = not;
         self.failed += 1;
         self.all_known &= known;
         kernel.abort().await;
