@@ -245,6 +245,16 @@ pub enum Mutation {
     SqlSavepointsForgotten,
     /// SQL: of each table a backup has the rows of one partition as an older snapshot shows them.
     SqlBackupsMissChanges,
+    /// SQL: a session goes on with the snapshot of a transaction that has ended.
+    SqlSnapshotsKept,
+    /// SQL: scans at SERIALIZABLE guard nothing.
+    SqlRangesUnguarded,
+    /// SQL: plain reads of a transaction do not see what it has changed.
+    SqlOwnChangesUnseen,
+    /// SQL: reads FOR UPDATE and FOR SHARE lock nothing.
+    SqlReadsUnlocked,
+    /// SQL: LOAD DATA commits what it has stored with each part of the file.
+    SqlLoadsInParts,
 }
 
 /// What the actors of a worker share: the outbox, timers, state of the cluster, recorder.

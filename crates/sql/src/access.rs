@@ -11,6 +11,7 @@
 
 use std::sync::Arc;
 
+use actor::Mutation;
 use client::{
     ClientOperation, ClientRead, OperationAction, OperationAnswer, ReadKey, ScanRange, ScanSpec,
 };
@@ -175,7 +176,8 @@ impl Reader {
             program,
             join: None,
             settled: false,
-            guarded: matches!(self.mode, ReadMode::Guarded(_)),
+            guarded: matches!(self.mode, ReadMode::Guarded(_))
+                && !self.kernel.mutated(Mutation::SqlRangesUnguarded),
         })
     }
 

@@ -86,10 +86,9 @@ async fn run_counted(
         let result = attempt_once(session, prepared, parameters, out).await;
         let Err(error) = result else { break result };
         at_work = at_work + session.kernel.now().since(began);
-        if session.kernel.interrupted().is_some() && session.kernel.transaction().is_some() {
+        if session.kernel.interrupted().is_some() && session.kernel.is_in_transaction() {
             // A request of it may be under way in the kernel: the whole transaction goes.
-            session.abandon();
-            whole &= !mark.is_in_transaction();
+            whole &= session.abandon(mark);
         } else {
             whole &= session.undo(mark).await;
         }

@@ -148,6 +148,9 @@ pub(crate) struct Exchange {
     traffic_before: Traffic,
     traffic_told: Traffic,
     interrupt: Option<Interrupt>,
+    /// The request of the user's transaction that is under way, whether somebody waits for its
+    /// answer or not. The transaction may have no name yet.
+    under_way: Option<Ticket>,
     /// The client sends no more.
     pub(crate) client_gone: bool,
     /// When the statement began that runs.
@@ -191,12 +194,27 @@ pub(crate) struct Commits {
     pub(crate) durable: Epoch,
     /// Up to here the client was told that nobody knows whether it is on disk.
     pub(crate) given_up: Epoch,
+    /// The snapshot that the user's session has opened last.
+    snapshot: Option<Epoch>,
+}
+
+/// Epochs that a connection has reached, for whoever judges histories of what its user does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Marks {
+    /// That of the user's newest transaction that has changed something.
+    pub committed: Option<Epoch>,
+    /// That of the snapshot which the user's session has opened last.
+    pub snapshot: Option<Epoch>,
 }
 
 impl Exchange {
     /// The next ask, and how long the user's transaction waits for each lock.
     pub(crate) fn next_ask(&mut self) -> Option<((Ticket, Lane, Ask), Option<Duration>)> {
         Some((self.asks.pop_front()?, self.lock_wait))
+    }
+
+    pub(crate) fn marks(&self) -> Marks {
+        Marks { committed: self.commits.last, snapshot: self.commits.snapshot }
     }
 
     /// Remembers what a result says of commits and disks, and how much it is.
@@ -214,6 +232,9 @@ impl Exchange {
                 }
             }
             ClientResult::Durable(epoch) => commits.durable = commits.durable.max(*epoch),
+            ClientResult::SnapshotOpened(epoch) if lane == Lane::User => {
+                commits.snapshot = Some(*epoch);
+            }
             _ => {}
         }
     }
@@ -225,6 +246,9 @@ impl Exchange {
 
     /// Hands a task its answer. Ignored when the task has gone on without it.
     pub(crate) fn answer(&mut self, ticket: Ticket, result: ClientResult) {
+        if self.under_way == Some(ticket) {
+            self.under_way = None;
+        }
         if let Some(arrived) = self.arrived(ticket) {
             arrived.push(result);
         }
@@ -247,6 +271,11 @@ impl Exchange {
     fn ask(&mut self, lane: Lane, ask: Ask) -> Ticket {
         self.tickets += 1;
         let ticket = Ticket(self.tickets);
+        let in_transaction =
+            matches!(ask, Ask::Execute { .. } | Ask::Commit | Ask::Abort | Ask::RollbackTo(_));
+        if lane == Lane::User && in_transaction {
+            self.under_way = Some(ticket);
+        }
         self.asks.push_back((ticket, lane, ask));
         ticket
     }
@@ -344,6 +373,12 @@ impl Kernel {
     /// The user's open transaction, once it has asked for something.
     pub fn transaction(&self) -> Option<TransactionId> {
         self.exchange.borrow().transaction
+    }
+
+    /// Whether the user's transaction is open, or a request that begins it is under way.
+    pub(crate) fn is_in_transaction(&self) -> bool {
+        let exchange = self.exchange.borrow();
+        exchange.transaction.is_some() || exchange.under_way.is_some()
     }
 
     /// The point the user's transaction has reached.
@@ -554,6 +589,7 @@ impl Kernel {
         if self.lane == Lane::User {
             exchange.transaction = None;
             exchange.savepoint = Savepoint::default();
+            exchange.under_way = None;
         }
     }
 

@@ -75,6 +75,7 @@ pub use backup_jobs::host::{
 pub use backup_jobs::{BackupPolicy, Backups};
 pub use directory::{Counters, Directory, Process, Registry};
 pub use files::{FileError, FileErrorKind, FilePart, FileParts, NewFile, ServerFiles};
+pub use kernel::Marks;
 pub use memory::QueryMemory;
 pub use node::SqlNode;
 pub use pace::Clock;

@@ -32,7 +32,7 @@ use wire::Message;
 
 use crate::audit;
 use crate::connection::{self, Greeting};
-use crate::kernel::{Desk, Exchange, Interrupt, Kernel, Passed, Ticket};
+use crate::kernel::{Desk, Exchange, Interrupt, Kernel, Marks, Passed, Ticket};
 use crate::link::{Goodbye, Link, LinkState};
 use crate::measures::{tell_memory, tell_registry};
 use crate::pace::Askers;
@@ -138,6 +138,11 @@ impl SqlNode {
     /// Whether the cluster can be used: the host says `ready` then.
     pub fn ready(&self, ctx: &Ctx<'_>) -> bool {
         self.runner.client.ready(ctx)
+    }
+
+    /// The epochs that a connection has reached; none if there is no such connection.
+    pub fn marks(&self, id: ConnectionId) -> Option<Marks> {
+        Some(self.connections.get(&id)?.exchange.borrow().marks())
     }
 
     fn open(&mut self, ctx: &mut Ctx<'_>, id: ConnectionId, peer: actor::ConnectionPeer) {

@@ -126,6 +126,11 @@ impl Session {
     /// Forgets a transaction that is over.
     pub(crate) fn end_transaction(&mut self) {
         let ended = std::mem::take(&mut self.transaction);
+        if self.kernel.mutated(Mutation::SqlSnapshotsKept) {
+            self.transaction.snapshot = ended.snapshot;
+            self.transaction.snapshot_before = ended.snapshot_before;
+            return;
+        }
         if let Some(epoch) = ended.snapshot {
             self.kernel.close_snapshot(epoch);
         }
@@ -194,12 +199,23 @@ impl Session {
         Mark { savepoint: self.kernel.savepoint(), began }
     }
 
-    /// Gives up the transaction as a whole: a statement of it was interrupted while it waited for
-    /// the kernel.
-    pub(crate) fn abandon(&mut self) {
+    /// Gives up what the kernel has of the transaction: a statement of it was interrupted while it
+    /// waited for the kernel. False when more has gone than the statement since `mark`: otherwise a
+    /// transaction that was begun goes on as it was begun.
+    pub(crate) fn abandon(&mut self, mark: Mark) -> bool {
         self.kernel.abandon();
+        let ended = std::mem::take(&mut self.transaction);
         // The snapshot went with the kernel's session.
-        self.transaction = SessionTransaction::default();
+        if mark.began || ended.explicit && ended.snapshot.is_some() {
+            return false;
+        }
+        if ended.explicit {
+            let (savepoint, mut savepoints) = (self.kernel.savepoint(), ended.savepoints);
+            savepoints.iter_mut().for_each(|(_, at)| *at = savepoint);
+            let (snapshot, written) = (None, Vec::new());
+            self.transaction = SessionTransaction { snapshot, written, savepoints, ..ended };
+        }
+        true
     }
 
     /// Undoes what the statement since `mark` has done. False when more has gone: the kernel has

@@ -13,6 +13,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use actor::Mutation;
 use client::{ClientOperation, OperationAnswer};
 use collation::Charset;
 use model::{ErrorCode, Value};
@@ -115,6 +116,10 @@ pub(crate) async fn load_data(
         if failed.is_none() {
             let result = loader.take(&mut run, &mut splitter, &part, last).await;
             failed = result.err();
+            if failed.is_none() && run.session.kernel.mutated(Mutation::SqlLoadsInParts) {
+                loader.send(&mut run).await?;
+                run.session.kernel.commit().await?;
+            }
         }
         if last || failed.is_some() && !load.local {
             break;

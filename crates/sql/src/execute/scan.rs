@@ -15,6 +15,7 @@ mod stored;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use actor::Mutation;
 use client::{IndexBound, ScanRange, ScannedRows};
 use collation::CollationId;
 use model::{ColumnType, IndexId, Value};
@@ -381,10 +382,12 @@ pub(crate) async fn read_mode(
         }
     }
     if let Some((lock, wait)) = scan.lock {
-        return Ok(ReadMode::Locking(lock, wait));
+        let is_unlocked = session.kernel.mutated(Mutation::SqlReadsUnlocked);
+        return Ok(if is_unlocked { ReadMode::Own } else { ReadMode::Locking(lock, wait) });
     }
     let snapshot = session.read_snapshot(&[id]).await?;
-    Ok(match (snapshot, session.transaction.written.contains(&id)) {
+    let is_unseen = session.kernel.mutated(Mutation::SqlOwnChangesUnseen);
+    Ok(match (snapshot, session.transaction.written.contains(&id) && !is_unseen) {
         (Some(at), false) => ReadMode::Snapshot(at),
         (Some(at), true) => ReadMode::Overlay(at),
         (None, true) => ReadMode::Own,

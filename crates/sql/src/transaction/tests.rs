@@ -1,11 +1,14 @@
 //! What a session waits for when its commits are to be on disk; what its snapshots have.
 
+use std::task::{Context, Waker};
+
 use client::ClientOperation;
 use model::{Epoch, SchemaChange, TableId};
 use sql_parser::ast::{Ident, SystemVariable};
 use sqltype::Datum;
 
 use crate::catalog::harness::Harness;
+use crate::kernel::{Ask, Lane};
 use crate::session::Durability;
 use crate::variables::lookup;
 
@@ -171,4 +174,29 @@ fn a_transaction_that_is_gone_is_told_of_once_and_to_who_goes_on() {
     harness.said("ROLLBACK");
     harness.said("INSERT INTO t VALUES (2)");
     assert_eq!(harness.rows("d.t").len(), 2);
+}
+
+/// The first request of a transaction may be under way before the transaction has a name: what it
+/// does must not become part of what the session does next.
+#[test]
+fn a_request_under_way_goes_with_the_statement_that_was_interrupted() {
+    let mut harness = harness();
+    harness.said("BEGIN");
+    harness.said("SAVEPOINT s");
+    let mark = harness.session.mark();
+    let kernel = harness.session.kernel.clone();
+    let table = harness.table("d.t").id;
+    let insert = vec![ClientOperation::insert(table, vec![model::Value::Int(1)])];
+    let mut statement = Box::pin(kernel.execute_all(insert, false));
+    let polled = statement.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    assert!(polled.is_pending());
+    drop(statement);
+    assert!(kernel.transaction().is_none() && kernel.is_in_transaction());
+    assert!(harness.session.abandon(mark), "nothing but the statement has gone");
+    assert!(!kernel.is_in_transaction());
+    let asks = &harness.world.exchange.borrow().asks;
+    assert!(matches!(asks.back(), Some((_, Lane::User, Ask::Abandon))), "{asks:?}");
+    // The user's transaction goes on as it was begun.
+    assert!(harness.session.in_transaction());
+    assert_eq!(harness.session.transaction.savepoints.len(), 1);
 }
