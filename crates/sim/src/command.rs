@@ -52,7 +52,7 @@ const FAILURE_SHOWN_MAX: usize = 160;
 /// seed may mean another run, and another one may be the first to notice. `CopiesUndoChanges` is
 /// not here: one seed in hundreds meets two copies in such an order, and tests of the participant
 /// prove that it is noticed.
-const MUTATIONS: [(Mutation, u64); 49] = [
+const MUTATIONS: [(Mutation, u64); 54] = [
     (Mutation::BackupAppliesAtCommit, 1),
     (Mutation::OneStepEpochSwitch, 1),
     (Mutation::TakeoverForgetsCommits, 38),
@@ -101,6 +101,11 @@ const MUTATIONS: [(Mutation, u64); 49] = [
     (Mutation::SqlFailedStatementsStay, 9),
     (Mutation::SqlSnapshotsReadNewest, 9),
     (Mutation::SqlSavepointsForgotten, 9),
+    (Mutation::SqlSnapshotsKept, 9),
+    (Mutation::SqlRangesUnguarded, 9),
+    (Mutation::SqlOwnChangesUnseen, 9),
+    (Mutation::SqlReadsUnlocked, 9),
+    (Mutation::SqlLoadsInParts, 9),
     (Mutation::SqlBackupsMissChanges, 20),
 ];
 

@@ -80,7 +80,7 @@ impl Scenario {
             sweeps: false,
             streams: false,
             ample_streams: true,
-            sql: None,
+            sql: setup.sql_nodes(),
             backups: false,
             kinds,
         };

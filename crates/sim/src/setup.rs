@@ -12,7 +12,7 @@ use crate::workload::{AMPLE_STREAMS, STREAMS_DRAW};
 
 /// Share of the drawn clusters that keep their state on disks.
 const DISKS_PERCENT: u64 = 50;
-/// Share of the drawn clusters with an SQL node. It is drawn apart, so that the others are what
+/// Share of the drawn clusters with SQL nodes. It is drawn apart, so that the others are what
 /// they would be without.
 const SQL_PERCENT: u64 = 30;
 /// Makes that draw differ from others of the seed, and leaves alone those that are known to notice
@@ -38,8 +38,8 @@ pub struct Setup {
     pub management: u16,
     /// Client nodes.
     pub clients: u16,
-    /// The last client node is an SQL node.
-    pub sql: bool,
+    /// So many of the last client nodes are SQL nodes.
+    pub sql_nodes: u16,
     /// Limits and intervals; the same on every node.
     pub config: Arc<Config>,
     /// Which rule is broken on purpose.
@@ -96,7 +96,7 @@ impl Setup {
             workers: 2,
             management: 1,
             clients: 2,
-            sql: false,
+            sql_nodes: 0,
             config: Arc::new(Config::new(Vec::new(), Vec::new(), replicas)),
             mutation: Mutation::None,
             network: NetworkSetup {
@@ -135,8 +135,11 @@ impl Setup {
         setup.workers = *prng.pick(&[1, 1, 2, 2, 3, 4]);
         setup.management = *prng.pick(&[1, 1, 2]);
         setup.clients = prng.between(2, 4) as u16;
-        setup.sql = Prng::new(seed ^ SQL_DRAW).percent(SQL_PERCENT);
-        setup.clients += u16::from(setup.sql);
+        let mut of_sql = Prng::new(seed ^ SQL_DRAW);
+        if of_sql.percent(SQL_PERCENT) {
+            setup.sql_nodes = *of_sql.pick(&[1, 1, 2, 2, 3]);
+        }
+        setup.clients += setup.sql_nodes;
         setup.service_time = Duration::from_micros(*prng.pick(&[2, 5, 20]));
         setup.clock_drift_ppm = *prng.pick(&[0, 100, 20_000]);
         let latency_max = *prng.pick(&[100, 300, 1_500]);
@@ -209,6 +212,13 @@ impl Setup {
         self
     }
 
+    /// Adds client nodes that are SQL nodes.
+    pub fn with_sql_nodes(mut self, nodes: u16) -> Self {
+        self.sql_nodes = nodes;
+        self.clients += nodes;
+        self
+    }
+
     fn place_nodes(&mut self) {
         let data = u16::from(self.replicas) * self.groups;
         let config = Arc::make_mut(&mut self.config);
@@ -216,6 +226,11 @@ impl Setup {
         config.data_nodes = (1..=data).map(NodeId).collect();
         config.management_nodes =
             (0..self.management).map(|at| NodeId(MANAGEMENT_FROM + at)).collect();
+    }
+
+    /// The client nodes that are SQL nodes.
+    pub fn sql_nodes(&self) -> Vec<NodeId> {
+        self.client_nodes().skip(usize::from(self.clients - self.sql_nodes)).collect()
     }
 
     /// The client nodes.

@@ -1,9 +1,9 @@
-//! SQL in the simulated world: an SQL node as it serves in production, and clients that ask it in
+//! SQL in the simulated world: SQL nodes as they serve in production, and clients that ask them in
 //! MySQL's protocol while faults strike.
 //!
 //! # Owns
-//! What SQL clients do, what they must find, and the books of it ([`SqlBook`]). Books outlive the
-//! SQL node.
+//! What SQL clients do, what they must find, and the books of it ([`SqlBook`]). Clients and books
+//! outlive the SQL nodes.
 //! # Guarantees
 //! The parser, the planner, the executors and the bytes to data nodes are those of production.
 //! # Not here
@@ -12,38 +12,70 @@
 mod application;
 mod backups;
 mod bank;
+mod bulk;
+mod clients;
 mod counters;
 mod families;
 mod files;
+mod hall;
+mod levels;
+mod mysql;
 mod online;
 mod protocol;
+mod registers;
+mod scratch;
 mod tickets;
 mod values;
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use actor::Actor;
 use stdx::{Duration, Prng};
 
 use crate::lab::{Lab, Phase, TaskName};
 use crate::workload::Load;
-use crate::world::ApplicationPlace;
-use application::ClientFactory;
-pub use application::{Failure, Mysql, SqlApplication};
+use crate::workload::registers::RegisterBook;
+pub use application::SqlApplication;
+use clients::ClientFactory;
+pub use clients::Clients;
+pub use mysql::{Failure, Mysql};
 use protocol::Answer;
 
-/// What clients do.
-const KINDS: [&str; 9] = [
-    "sql bank",
-    "sql bank",
-    "sql counters",
-    "sql families",
-    "sql families",
-    "sql kill",
-    "sql online",
-    "sql tickets",
-    "sql values",
+/// Makes the draws of the clients differ from others of the seed.
+const CLIENTS_DRAW: u64 = 0x5C1;
+
+/// The number of the first client that makes backups.
+const BACKUPS_FROM: usize = 100;
+
+/// What clients do: the workload, how many do it, and the share of the runs in which they do.
+const KINDS: [(&str, usize, u64); 12] = [
+    ("sql bank", 2, 100),
+    ("sql bulk", 2, 60),
+    ("sql counters", 1, 100),
+    ("sql families", 2, 80),
+    ("sql hall", 2, 50),
+    ("sql kill", 1, 60),
+    ("sql levels", 3, 60),
+    ("sql online", 2, 80),
+    ("sql registers", 2, 60),
+    ("sql scratch", 1, 50),
+    ("sql tickets", 2, 70),
+    ("sql values", 1, 80),
+];
+
+/// The tables of all workloads.
+const TABLES: [&[&str]; 11] = [
+    bank::TABLES,
+    bulk::TABLES,
+    counters::TABLES,
+    families::TABLES,
+    hall::TABLES,
+    levels::TABLES,
+    online::TABLES,
+    registers::TABLES,
+    scratch::TABLES,
+    tickets::TABLES,
+    values::TABLES,
 ];
 
 /// What SQL clients have done, as far as it is known.
@@ -55,6 +87,9 @@ pub struct SqlBook {
     tickets: tickets::Tickets,
     /// The files of backups of the SQL node's host.
     files: files::Host,
+    registers: RegisterBook,
+    levels: levels::Levels,
+    hall: hall::Hall,
 }
 
 impl SqlBook {
@@ -69,21 +104,27 @@ impl SqlBook {
     }
 }
 
-/// Makes the application of the SQL node.
-pub fn application(lab: &Rc<Lab>, load: &Load, place: &ApplicationPlace) -> Box<dyn Actor> {
-    let mut clients: Vec<ClientFactory> = Vec::new();
-    let clients_of_backups =
-        std::iter::repeat_n("sql backups", if load.backups { backups::CLIENTS } else { 0 });
-    for (task, kind) in KINDS.into_iter().chain(clients_of_backups).enumerate() {
-        let (lab, load) = (lab.clone(), load.clone());
-        let name = TaskName { node: place.node, task };
-        clients.push(Box::new(move |mysql| Box::pin(work(mysql, lab, load, name, kind))));
+/// The clients of all SQL nodes of a run; none where there are no SQL nodes.
+pub fn clients(lab: &Rc<Lab>, load: &Load) -> Clients {
+    let mut factories: Vec<ClientFactory> = Vec::new();
+    let mut prng = Prng::new(load.seed ^ CLIENTS_DRAW);
+    if let Some(node) = load.sql.first().copied() {
+        let (first, of_first) = (lab.clone(), load.clone());
+        factories
+            .push(Box::new(move |mysql| Box::pin(prepare_and_audit(mysql, first, of_first))));
+        let drawn = KINDS.into_iter().filter(|(_, _, share)| prng.percent(*share));
+        let drawn = drawn.flat_map(|(kind, count, _)| std::iter::repeat_n(kind, count));
+        let of_backups = if load.backups { backups::CLIENTS } else { 0 };
+        let of_backups = std::iter::repeat_n("sql backups", of_backups);
+        let tasks = drawn.enumerate().chain((BACKUPS_FROM..).zip(of_backups));
+        for (task, kind) in tasks.collect::<Vec<_>>() {
+            let (lab, load) = (lab.clone(), load.clone());
+            let name = TaskName { node, task };
+            factories.push(Box::new(move |mysql| Box::pin(work(mysql, lab, load, name, kind))));
+        }
     }
-    let (own, load) = (lab.clone(), load.clone());
-    clients.push(Box::new(move |mysql| Box::pin(prepare_and_audit(mysql, own, load))));
-    let files = lab.sql.borrow().files.clone();
-    files.seed(place.seed);
-    Box::new(SqlApplication::new(&mut Prng::new(place.seed), clients, files))
+    lab.sql.borrow().files.seed(load.seed);
+    Clients::new(lab.clone(), &mut prng, factories)
 }
 
 /// One client: waits for the tables, then does rounds until the run ends.
@@ -93,6 +134,7 @@ async fn work(mysql: Mysql, lab: Rc<Lab>, load: Load, name: TaskName, kind: &'st
         mysql.sleep(Duration::from_millis(5)).await;
     }
     let mut connected = false;
+    let mut own = None;
     while lab.works() {
         let round = async {
             if !connected || mysql.percent(2) {
@@ -102,10 +144,15 @@ async fn work(mysql: Mysql, lab: Rc<Lab>, load: Load, name: TaskName, kind: &'st
             match kind {
                 "sql backups" => backups::round(&mysql, &lab, name.task).await,
                 "sql bank" => bank::round(&mysql).await,
+                "sql bulk" => bulk::round(&mysql, &lab).await,
                 "sql counters" => counters::round(&mysql, &lab, name.task).await,
                 "sql families" => families::round(&mysql).await,
+                "sql hall" => hall::round(&mysql, &lab).await,
                 "sql kill" => kill(&mysql).await,
+                "sql levels" => levels::round(&mysql, &lab).await,
                 "sql online" => online::round(&mysql).await,
+                "sql registers" => registers::round(&mysql, &lab, &mut own).await,
+                "sql scratch" => scratch::round(&mysql).await,
                 "sql tickets" => tickets::round(&mysql, &lab, name.task).await,
                 "sql values" => values::round(&mysql).await,
                 other => panic!("no such workload: {other}"),
@@ -120,7 +167,7 @@ async fn work(mysql: Mysql, lab: Rc<Lab>, load: Load, name: TaskName, kind: &'st
                 let is_explained = kind == "sql backups" && backups::passes(&failure);
                 assert!(passes(&failure) || is_explained, "{kind}: {failure}");
                 // A connection that stands is kept: what is open in it is undone.
-                connected = mysql.query("ROLLBACK").await.is_ok();
+                connected = failure != Failure::Lost && mysql.query("ROLLBACK").await.is_ok();
                 mysql.pause(20).await;
             }
         }
@@ -216,11 +263,10 @@ async fn prepare_and_audit(mysql: Mysql, lab: Rc<Lab>, load: Load) {
         insist(&mysql, "CREATE DATABASE IF NOT EXISTS sq").await;
         // With the first account `root` gets into the catalog: others change accounts too.
         insist(&mysql, "CREATE USER IF NOT EXISTS sq@localhost").await;
-        let tables = [bank::TABLES, counters::TABLES, families::TABLES, online::TABLES];
-        let more = [tickets::TABLES, values::TABLES];
-        for statement in tables.into_iter().chain(more).flatten() {
+        for statement in TABLES.into_iter().flatten() {
             insist(&mysql, statement).await;
         }
+        lab.sql.borrow_mut().registers.prepare();
         lab.sql.borrow_mut().prepared = true;
     }
     while lab.phase() < Phase::Auditing {
@@ -231,12 +277,15 @@ async fn prepare_and_audit(mysql: Mysql, lab: Rc<Lab>, load: Load) {
             mysql.connect().await?;
             mysql.query("USE sq").await?;
             bank::check(&mysql).await?;
+            bulk::check(&mysql).await?;
             families::check(&mysql).await?;
+            levels::check(&mysql, &lab).await?;
             online::check(&mysql).await?;
+            registers::check(&mysql, &lab).await?;
             values::check(&mysql).await?;
             counters::check(&mysql, &lab).await?;
             tickets::check(&mysql, &lab).await?;
-            if load.backups { backups::check(&mysql, &lab, KINDS.len()).await } else { Ok(()) }
+            if load.backups { backups::check(&mysql, &lab, BACKUPS_FROM).await } else { Ok(()) }
         };
         match audit.await {
             Ok(()) => lab.sql.borrow_mut().audited = true,

@@ -39,6 +39,7 @@ use stdx::{Duration, Prng};
 use crate::lab::{Lab, Phase, TaskName};
 use crate::session::{Application, Ended, Session, TaskFactory, is_passing};
 use crate::setup::Setup;
+use crate::sql::SqlApplication;
 use crate::world::{ApplicationFactory, ApplicationPlace};
 
 /// Sessions of each client node that work.
@@ -132,9 +133,9 @@ pub struct Load {
     pub streams: bool,
     /// Participants have room for all changes that a subscriber can leave for later.
     pub ample_streams: bool,
-    /// The client node that is an SQL node, if one is.
-    pub sql: Option<model::NodeId>,
-    /// Clients of the SQL node make backups and restore them.
+    /// The client nodes that are SQL nodes.
+    pub sql: Vec<model::NodeId>,
+    /// Clients of SQL nodes make backups and restore them.
     pub backups: bool,
     /// What the sessions of each client node do; drawn when empty.
     pub kinds: Vec<&'static str>,
@@ -170,7 +171,7 @@ impl Load {
                 && Prng::new(seed ^ SWEEPS_DRAW).percent(SWEEPS_PERCENT),
             streams: Prng::new(seed ^ STREAMS_DRAW).percent(STREAMS_PERCENT),
             ample_streams: config.buffered_epochs >= AMPLE_STREAMS.1,
-            sql: setup.sql.then(|| setup.client_nodes().last()).flatten(),
+            sql: setup.sql_nodes(),
             backups: Prng::new(seed ^ BACKUPS_DRAW).percent(BACKUPS_PERCENT),
             kinds: Vec::new(),
         }
@@ -179,13 +180,16 @@ impl Load {
 
 /// Makes the applications of all client nodes.
 pub fn applications(lab: Rc<Lab>, load: Load) -> ApplicationFactory {
-    Box::new(move |place| application(&lab, &load, &place))
+    let clients = Rc::new(crate::sql::clients(&lab, &load));
+    Box::new(move |place| {
+        if load.sql.contains(&place.node) {
+            return Box::new(SqlApplication::new(&place, clients.clone()));
+        }
+        application(&lab, &load, &place)
+    })
 }
 
 fn application(lab: &Rc<Lab>, load: &Load, place: &ApplicationPlace) -> Box<dyn Actor> {
-    if load.sql == Some(place.node) {
-        return crate::sql::application(lab, load, place);
-    }
     let mut prng = Prng::new(place.seed);
     let kinds: Vec<&'static str> = if load.kinds.is_empty() {
         // Each client node begins elsewhere, so that few nodes cover all kinds; in each of its
@@ -309,7 +313,7 @@ async fn prepare_and_audit(session: Session, lab: Rc<Lab>, load: Load) {
         if load.crowd {
             crowd::prepare(&session).await;
         }
-        while load.sql.is_some() && !lab.sql.borrow().is_prepared() {
+        while !load.sql.is_empty() && !lab.sql.borrow().is_prepared() {
             session.sleep(Duration::from_millis(10)).await;
         }
         lab.enter(Phase::Working);
@@ -325,7 +329,7 @@ async fn prepare_and_audit(session: Session, lab: Rc<Lab>, load: Load) {
         if load.crowd {
             crowd::audit(&session);
         }
-        while load.sql.is_some() && !lab.sql.borrow().is_audited() {
+        while !load.sql.is_empty() && !lab.sql.borrow().is_audited() {
             session.sleep(Duration::from_millis(10)).await;
         }
         lab.enter(Phase::Audited);

@@ -482,7 +482,9 @@ impl World {
         let news = host.worker.take_news();
         let halted = host.worker.halted().cloned();
         let violations = host.worker.take_violations();
-        if host.unchecked >= check_every {
+        // A check looks at every table: where there are many, there are fewer checks.
+        let tables = host.worker.shared().cluster.tables.len() as u64;
+        if host.unchecked >= check_every * (1 + tables / TABLES_PER_CHECK) {
             host.unchecked = 0;
             host.worker.check_invariants();
         }
@@ -839,6 +841,8 @@ fn tail(name: &str, recorder: &FlightRecorder, lines: usize) -> String {
 const RECORDER_SIZE: usize = 512;
 /// The time of day when a run begins: nanoseconds since 1970.
 const RUN_BEGINS: u64 = 1_795_000_000_000_000_000;
+/// Tables that are checked as often as the setup says.
+const TABLES_PER_CHECK: u64 = 32;
 /// Steps between two looks at who holds leases.
 const LEASE_CHECK_EVERY: u64 = 64;
 /// Steps between two comparisons of replicas that are in use.

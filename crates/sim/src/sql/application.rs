@@ -2,20 +2,19 @@
 //!
 //! # Owns
 //! [`SqlApplication`], an actor around `sql::SqlNode`, the same that serves in production: it
-//! carries bytes between the SQL node and its clients, each with a delay of its own. A client is an
-//! `async` function that goes on only when its answer is there. [`Mysql`] is what it asks through.
+//! carries bytes between the SQL node and its clients, each with a delay of its own, and cuts some
+//! connections in the middle of an exchange. A client is an `async` function that goes on only when
+//! its answer is there.
 //! # Guarantees
-//! Clients live and die with their SQL node: what a dead one had begun stays in doubt.
+//! A client whose SQL node dies, or is not heard of for a while, goes to another one, or to the
+//! next life of its own.
 //! # Not here
 //! The protocol (`protocol`), what clients do (`bank`, `families`, …).
 
-use std::cell::RefCell;
-use std::collections::VecDeque;
-use std::future::{Future, poll_fn};
-use std::pin::Pin;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Waker};
 
 use actor::{
     Actor, ConnectionEvent, ConnectionId, ConnectionPeer, Ctx, OUTPUT_HIGH, Shared, Timer,
@@ -23,202 +22,45 @@ use actor::{
 };
 use model::{Address, ClusterState};
 use sql::{Directory, Sequences, ServerAddress, SqlNode, SqlOptions};
-use stdx::{Duration, Prng};
+use stdx::Duration;
 use wire::Message;
 
-use super::files::Host;
-use super::protocol::{self, Answer, Expected, ServerError};
+use super::clients::{Clients, Life};
+use super::mysql::{Ask, Told};
+use super::protocol::Expected;
+use crate::world::{Ambient, ApplicationPlace};
 
 /// 2026-01-01 in microseconds since 1970.
 const CLOCK_BASE: i64 = 1_767_225_600_000_000;
 /// Longest time between a client and its SQL node, in microseconds.
 const DELAY_MAX: u64 = 120;
+/// How often an SQL node looks for clients, and shows that it is there.
+const BEAT: Duration = Duration::from_millis(10);
+/// Longest time from a statement's arrival to the cut of its connection, in microseconds.
+const CUT_MAX: u64 = 3_000;
 
-/// What a client asks for.
-enum Ask {
-    Open,
-    Exchange { bytes: Vec<u8>, expected: Option<Expected> },
-    Sleep(Duration),
-}
-
-/// What a client is told.
-enum Told {
-    Packets(Vec<Vec<u8>>),
-    Lost,
-    Done,
-}
-
-#[derive(Default)]
-struct Slot {
-    asks: VecDeque<Ask>,
-    told: Option<Told>,
-    cluster: Arc<ClusterState>,
-}
-
-/// Why a statement has no answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Failure {
-    /// The server says so.
-    Error(ServerError),
-    /// The connection has ended: what was under way may have been done.
-    Lost,
-}
-
-impl Failure {
-    /// MySQL's number of the error; 2013 where the connection is lost, as clients say.
-    pub fn code(&self) -> u16 {
-        match self {
-            Failure::Error(error) => error.code,
-            Failure::Lost => 2013,
-        }
-    }
-}
-
-impl std::fmt::Display for Failure {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Failure::Error(error) => write!(f, "error {}: {}", error.code, error.text),
-            Failure::Lost => f.write_str("the connection is lost"),
-        }
-    }
-}
-
-/// A client's connection, as its function sees it.
-pub struct Mysql {
-    slot: Rc<RefCell<Slot>>,
-    prng: RefCell<Prng>,
-}
-
-impl Mysql {
-    /// A number below `bound`.
-    pub fn below(&self, bound: u64) -> u64 {
-        self.prng.borrow_mut().below(bound)
-    }
-
-    /// True with a probability of `percent` in a hundred.
-    pub fn percent(&self, percent: u64) -> bool {
-        self.prng.borrow_mut().percent(percent)
-    }
-
-    /// Restarts of the whole cluster that the SQL node knows of.
-    pub fn generation(&self) -> usize {
-        self.slot.borrow().cluster.restarts.len()
-    }
-
-    async fn ask(&self, ask: Ask) -> Told {
-        self.slot.borrow_mut().asks.push_back(ask);
-        poll_fn(|_| match self.slot.borrow_mut().told.take() {
-            Some(told) => Poll::Ready(told),
-            None => Poll::Pending,
-        })
-        .await
-    }
-
-    async fn exchange(&self, bytes: Vec<u8>, expected: Expected) -> Result<Vec<Vec<u8>>, Failure> {
-        match self.ask(Ask::Exchange { bytes, expected: Some(expected) }).await {
-            Told::Packets(packets) => Ok(packets),
-            Told::Lost => Err(Failure::Lost),
-            Told::Done => panic!("a command is answered"),
-        }
-    }
-
-    /// Does nothing for a while.
-    pub async fn sleep(&self, span: Duration) {
-        self.ask(Ask::Sleep(span)).await;
-    }
-
-    /// Does nothing for a drawn while of at most `millis_max` milliseconds.
-    pub async fn pause(&self, millis_max: u64) {
-        let millis = 1 + self.below(millis_max.max(1));
-        self.sleep(Duration::from_millis(millis)).await;
-    }
-
-    /// Connects anew and logs in; what was connected before is closed.
-    pub async fn connect(&self) -> Result<(), Failure> {
-        if let Told::Lost = self.ask(Ask::Open).await {
-            return Err(Failure::Lost);
-        }
-        let mut packets = self.exchange(protocol::login(), Expected::Packet).await?;
-        if protocol::asks_for_proof(&packets) {
-            packets = self.exchange(protocol::no_password(), Expected::Packet).await?;
-        }
-        protocol::read(&packets).map_err(Failure::Error)?;
-        Ok(())
-    }
-
-    /// Says goodbye. A transaction that is open is undone.
-    pub async fn quit(&self) {
-        self.ask(Ask::Exchange { bytes: protocol::quit(), expected: None }).await;
-    }
-
-    /// Runs a statement as text.
-    pub async fn query(&self, text: &str) -> Result<Answer, Failure> {
-        let packets = self.exchange(protocol::query(text), Expected::Result).await?;
-        protocol::read(&packets).map_err(Failure::Error)
-    }
-
-    /// Prepares a statement.
-    pub async fn prepare(&self, text: &str) -> Result<u32, Failure> {
-        let packets = self.exchange(protocol::prepare(text), Expected::Prepared).await?;
-        protocol::read_prepared(&packets).map_err(Failure::Error)
-    }
-
-    /// Runs a prepared statement that answers no rows.
-    pub async fn execute(&self, statement: u32, parameters: &[i64]) -> Result<Answer, Failure> {
-        let bytes = protocol::execute(statement, parameters);
-        let packets = self.exchange(bytes, Expected::Result).await?;
-        protocol::read(&packets).map_err(Failure::Error)
-    }
-
-    /// Forgets a prepared statement.
-    pub async fn forget(&self, statement: u32) {
-        self.ask(Ask::Exchange { bytes: protocol::close(statement), expected: None }).await;
-    }
-}
-
-/// Makes the future of a client from its connection.
-pub(super) type ClientFactory = Box<dyn FnOnce(Mysql) -> Pin<Box<dyn Future<Output = ()>>>>;
-
-/// A client, and what is on its way to and from it.
-struct ClientTask {
-    future: Pin<Box<dyn Future<Output = ()>>>,
-    slot: Rc<RefCell<Slot>>,
-    connection: Option<ConnectionId>,
-    /// What it has asked for and is not there yet.
-    on_its_way: Option<Ask>,
-    received: Vec<u8>,
-    /// The answer that it waits for.
-    expected: Option<Expected>,
-    over: bool,
-}
+/// The timer of the beat; others are those of clients, by number from 1, and of cuts.
+const BEAT_TIMER: Timer = Timer::Application(u32::MAX);
+/// The number of the first timer of a cut.
+const CUTS_FROM: u32 = 1 << 16;
 
 /// The actor of a client node that is an SQL node.
 pub struct SqlApplication {
     node: SqlNode,
-    clients: Vec<ClientTask>,
+    here: Life,
+    ambient: Rc<Ambient>,
+    clients: Rc<Clients>,
+    /// The clients of connections that this node has.
+    connections: BTreeMap<ConnectionId, usize>,
     opened: u64,
     begun: bool,
 }
 
 impl SqlApplication {
-    /// An SQL node with these clients, and the files of backups of its host.
-    pub(super) fn new(prng: &mut Prng, clients: Vec<ClientFactory>, files: Host) -> Self {
-        let start = |make: ClientFactory| {
-            let slot = Rc::<RefCell<Slot>>::default();
-            let mysql = Mysql { slot: slot.clone(), prng: RefCell::new(prng.fork()) };
-            ClientTask {
-                future: make(mysql),
-                slot,
-                connection: None,
-                on_its_way: None,
-                received: Vec::new(),
-                expected: None,
-                over: false,
-            }
-        };
-        let clients = clients.into_iter().map(start).collect();
+    /// An SQL node in one of its lives. The hosts of all SQL nodes share a directory of backups.
+    pub fn new(place: &ApplicationPlace, clients: Rc<Clients>) -> Self {
         let directory = Directory::default();
-        directory.backups().serve_by(Arc::new(files));
+        directory.backups().serve_by(Arc::new(clients.files()));
         let options = SqlOptions {
             directory,
             sequences: Sequences::default(),
@@ -229,7 +71,20 @@ impl SqlApplication {
             clock: None,
             stack: None,
         };
-        Self { node: SqlNode::new(options), clients, opened: 0, begun: false }
+        Self {
+            node: SqlNode::new(options),
+            here: (place.node, place.incarnation),
+            ambient: place.ambient.clone(),
+            clients,
+            connections: BTreeMap::new(),
+            opened: 0,
+            begun: false,
+        }
+    }
+
+    /// Whether a client is connected here.
+    fn has(&self, at: usize) -> bool {
+        self.clients.get(at).host == Some(self.here)
     }
 
     /// Takes what the SQL node has written to its clients, until nothing more comes of it.
@@ -244,9 +99,6 @@ impl SqlApplication {
                 self.take_output(ctx, id);
             }
         }
-        for at in 0..self.clients.len() {
-            self.answer_whole(ctx, at);
-        }
     }
 
     fn take_output(&mut self, ctx: &mut Ctx<'_>, id: ConnectionId) {
@@ -258,11 +110,19 @@ impl SqlApplication {
         if closes {
             connections.remove(id);
         }
-        let client = self.clients.iter_mut().find(|client| client.connection == Some(id));
-        if let Some(client) = client {
-            client.received.extend(&output);
-            if closes {
-                client.connection = None;
+        let at = self.connections.get(&id).copied();
+        if closes {
+            self.connections.remove(&id);
+        }
+        if let Some(at) = at.filter(|at| self.has(*at)) {
+            let mut client = self.clients.get(at);
+            if client.connection == Some(id) {
+                client.received.extend(&output);
+                if closes {
+                    client.connection = None;
+                }
+                drop(client);
+                self.answer_whole(ctx, at);
             }
         }
         if !closes && output.len() > OUTPUT_HIGH {
@@ -272,75 +132,208 @@ impl SqlApplication {
 
     /// Gives a client its answer, if that is whole or will not come.
     fn answer_whole(&mut self, ctx: &mut Ctx<'_>, at: usize) {
-        let client = &mut self.clients[at];
+        let mut client = self.clients.get(at);
         let Some(expected) = client.expected else { return };
-        let told = match protocol::take_whole(expected, &mut client.received) {
+        let told = match client.received.take_whole(expected) {
             Some(packets) => Told::Packets(packets),
             None if client.connection.is_none() => Told::Lost,
             None => return,
         };
         client.expected = None;
+        drop(client);
         self.tell(ctx, at, told);
     }
 
     fn tell(&mut self, ctx: &mut Ctx<'_>, at: usize, told: Told) {
-        self.clients[at].slot.borrow_mut().told = Some(told);
+        self.clients.get(at).slot.borrow_mut().told = Some(told);
         self.advance(ctx, at);
     }
 
     /// Runs a client until it asks for something.
     fn advance(&mut self, ctx: &mut Ctx<'_>, at: usize) {
-        let client = &mut self.clients[at];
+        let mut client = self.clients.get(at);
         if client.over {
             return;
         }
-        client.slot.borrow_mut().cluster = ctx.cluster().clone();
+        client.begun = true;
+        {
+            let mut slot = client.slot.borrow_mut();
+            slot.now = self.ambient.now.get();
+            // Another SQL node may have heard of more.
+            if ctx.cluster().restarts.len() >= slot.cluster.restarts.len() {
+                slot.cluster = ctx.cluster().clone();
+            }
+            // Of a connection that has ended nothing is known.
+            let marks = client.connection.and_then(|id| self.node.marks(id));
+            slot.marks = marks.unwrap_or_default();
+        }
         let polled = client.future.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         client.over = polled.is_ready();
-        let Some(ask) = client.slot.borrow_mut().asks.pop_front() else { return };
+        let ask = client.slot.borrow_mut().asks.pop_front();
+        let Some(ask) = ask else { return };
         let delay = match &ask {
             Ask::Sleep(span) => *span,
             Ask::Open | Ask::Exchange { .. } => {
                 Duration::from_micros(1 + ctx.prng().below(DELAY_MAX))
             }
         };
-        self.clients[at].on_its_way = Some(ask);
+        client.on_its_way = Some(ask);
         ctx.set_timer(Timer::Application(at as u32 + 1), delay);
     }
 
     /// What a client has asked for is there.
     fn arrive(&mut self, ctx: &mut Ctx<'_>, at: usize) {
-        let client = &mut self.clients[at];
-        match client.on_its_way.take() {
-            None | Some(Ask::Sleep(_)) => self.tell(ctx, at, Told::Done),
-            // As the host of production, which does not listen before.
-            Some(Ask::Open) if !self.node.ready(ctx) => self.tell(ctx, at, Told::Lost),
-            Some(Ask::Open) => {
-                if let Some(id) = client.connection.take() {
-                    ctx.shared().connections.remove(id);
-                    self.node.connection(ctx, id, ConnectionEvent::Closed);
-                }
-                self.opened += 1;
-                let id = ConnectionId(self.opened);
-                let client = &mut self.clients[at];
-                client.connection = Some(id);
-                client.received.clear();
-                client.expected = Some(Expected::Packet);
-                ctx.shared().connections.open(id);
-                let transport = Transport::Unix { user: None };
-                let peer = ConnectionPeer { transport, tls_offered: false };
-                self.node.connection(ctx, id, ConnectionEvent::Opened(peer));
+        if !self.has(at) || self.clients.get(at).moves {
+            return;
+        }
+        let ask = self.clients.get(at).on_its_way.take();
+        match ask {
+            // It has been here before, and has asked for that then.
+            None => {}
+            Some(Ask::Sleep(_)) => self.tell(ctx, at, Told::Done),
+            Some(Ask::Open) => self.choose(ctx, at),
+            Some(Ask::Exchange { bytes, expected }) => self.exchange(ctx, at, &bytes, expected),
+        }
+    }
+
+    /// Lets a client connect to an SQL node that answers.
+    fn choose(&mut self, ctx: &mut Ctx<'_>, at: usize) {
+        self.close(ctx, at);
+        let chosen = self.clients.choose(ctx.prng(), self.ambient.now.get());
+        match chosen {
+            Some(host) if host != self.here => {
+                let mut client = self.clients.get(at);
+                client.host = Some(host);
+                client.moves = true;
+                client.on_its_way = Some(Ask::Open);
             }
-            Some(Ask::Exchange { bytes, expected }) => match client.connection {
-                None => self.tell(ctx, at, Told::Lost),
-                Some(id) => {
-                    client.expected = expected;
-                    self.node.connection(ctx, id, ConnectionEvent::Received(&bytes));
-                    if expected.is_none() {
-                        self.tell(ctx, at, Told::Done);
-                    }
-                }
-            },
+            _ => self.open(ctx, at),
+        }
+    }
+
+    fn open(&mut self, ctx: &mut Ctx<'_>, at: usize) {
+        // As the host of production, which does not listen before.
+        if !self.node.ready(ctx) {
+            self.tell(ctx, at, Told::Lost);
+            return;
+        }
+        self.opened += 1;
+        let id = ConnectionId(self.opened);
+        self.connections.insert(id, at);
+        let mut client = self.clients.get(at);
+        client.connection = Some(id);
+        client.received = Default::default();
+        client.expected = Some(Expected::Packet);
+        drop(client);
+        ctx.shared().connections.open(id);
+        let transport = Transport::Unix { user: None };
+        let peer = ConnectionPeer { transport, tls_offered: false };
+        self.node.connection(ctx, id, ConnectionEvent::Opened(peer));
+    }
+
+    /// Ends the connection of a client, if it has one.
+    fn close(&mut self, ctx: &mut Ctx<'_>, at: usize) {
+        let connection = self.clients.get(at).connection.take();
+        if let Some(id) = connection {
+            self.drop_connection(ctx, id);
+        }
+    }
+
+    fn drop_connection(&mut self, ctx: &mut Ctx<'_>, id: ConnectionId) {
+        if self.connections.remove(&id).is_some() {
+            ctx.shared().connections.remove(id);
+            self.node.connection(ctx, id, ConnectionEvent::Closed);
+        }
+    }
+
+    /// Passes on what a client sends, or a part of it, if its connection is cut.
+    fn exchange(&mut self, ctx: &mut Ctx<'_>, at: usize, bytes: &[u8], expected: Option<Expected>) {
+        let Some(id) = self.clients.get(at).connection else {
+            self.tell(ctx, at, Told::Lost);
+            return;
+        };
+        let is_cut = self.clients.cuts(ctx.prng());
+        // In the middle of what is sent; or at once, or after a while, when that has arrived.
+        let arrives = if is_cut && ctx.prng().percent(20) {
+            ctx.prng().below(bytes.len() as u64) as usize
+        } else {
+            bytes.len()
+        };
+        self.clients.get(at).expected = expected;
+        self.node.connection(ctx, id, ConnectionEvent::Received(&bytes[..arrives]));
+        let at_once = arrives < bytes.len() || expected.is_none() || ctx.prng().percent(30);
+        if is_cut && at_once {
+            self.cut(ctx, at, id);
+        } else if is_cut {
+            self.clients.get(at).cut = Some(id);
+            let delay = Duration::from_micros(1 + ctx.prng().below(CUT_MAX));
+            ctx.set_timer(Timer::Application(CUTS_FROM + at as u32), delay);
+        } else if expected.is_none() {
+            self.tell(ctx, at, Told::Done);
+        }
+    }
+
+    /// A connection ends in the middle of an exchange.
+    fn cut(&mut self, ctx: &mut Ctx<'_>, at: usize, id: ConnectionId) {
+        if self.clients.get(at).connection != Some(id) {
+            return;
+        }
+        self.close(ctx, at);
+        self.clients.get(at).expected = None;
+        self.tell(ctx, at, Told::Lost);
+    }
+
+    /// The time of a cut has come.
+    fn cut_late(&mut self, ctx: &mut Ctx<'_>, at: usize) {
+        if !self.has(at) {
+            return;
+        }
+        let mut client = self.clients.get(at);
+        let cut = client.cut.take();
+        let waits = client.expected.is_some();
+        drop(client);
+        if let Some(id) = cut.filter(|_| waits) {
+            self.cut(ctx, at, id);
+        }
+    }
+
+    /// Shows that this node is there, takes clients that have lost theirs, and closes connections
+    /// of those that have lost this one.
+    fn beat(&mut self, ctx: &mut Ctx<'_>) {
+        ctx.set_timer(BEAT_TIMER, BEAT);
+        let (now, ready) = (self.ambient.now.get(), self.node.ready(ctx));
+        self.clients.beat(self.here, now, ready);
+        let left: Vec<ConnectionId> = self
+            .connections
+            .iter()
+            .filter(|(id, at)| !self.has(**at) || self.clients.get(**at).connection != Some(**id))
+            .map(|(id, _)| *id)
+            .collect();
+        for id in left {
+            self.drop_connection(ctx, id);
+        }
+        if ready {
+            for at in self.clients.homeless(self.here, now) {
+                self.adopt(ctx, at);
+            }
+        }
+    }
+
+    /// Takes a client, and tells it that what it had asked its last SQL node for is lost.
+    fn adopt(&mut self, ctx: &mut Ctx<'_>, at: usize) {
+        let mut client = self.clients.get(at);
+        client.host = Some(self.here);
+        client.moves = false;
+        client.connection = None;
+        let (ask, waits) = (client.on_its_way.take(), client.expected.take().is_some());
+        let begun = client.begun;
+        drop(client);
+        match ask {
+            _ if !begun => self.advance(ctx, at),
+            Some(Ask::Open) => self.open(ctx, at),
+            Some(Ask::Exchange { .. }) => self.tell(ctx, at, Told::Lost),
+            _ if waits => self.tell(ctx, at, Told::Lost),
+            _ => self.tell(ctx, at, Told::Done),
         }
     }
 }
@@ -353,11 +346,15 @@ impl Actor for SqlApplication {
 
     fn timeout(&mut self, ctx: &mut Ctx<'_>, timer: Timer) {
         match timer {
-            Timer::Application(task) if task > 0 => self.arrive(ctx, task as usize - 1),
+            BEAT_TIMER => self.beat(ctx),
+            Timer::Application(cut) if cut >= CUTS_FROM => {
+                self.cut_late(ctx, (cut - CUTS_FROM) as usize);
+            }
+            Timer::Application(client) if client > 0 => self.arrive(ctx, client as usize - 1),
             timer => {
                 self.node.timeout(ctx, timer);
                 if !std::mem::replace(&mut self.begun, true) {
-                    (0..self.clients.len()).for_each(|at| self.advance(ctx, at));
+                    self.beat(ctx);
                 }
             }
         }

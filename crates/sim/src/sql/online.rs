@@ -1,9 +1,9 @@
-//! Indexes and columns that come and go while others change the rows: every row is found by every
-//! way, as of any moment.
+//! Indexes and columns that come and go, and copies of the table, while others change, delete and
+//! insert rows: every row is found by every way, as of any moment.
 
 use super::{Failure, Mysql, ended, snapshot};
 
-/// Rows of the table; each has `b = -a`.
+/// Rows of the table; each has `b = -a`. A row has one of two numbers, which are this far apart.
 const ROWS: u64 = 60;
 
 pub(super) const TABLES: &[&str] = &[
@@ -14,8 +14,9 @@ pub(super) const TABLES: &[&str] = &[
 
 pub(super) async fn round(mysql: &Mysql) -> Result<(), Failure> {
     match mysql.below(12) {
-        0 => change_table(mysql).await,
-        1..4 => check(mysql).await,
+        0..2 => change_table(mysql).await,
+        2..5 => check(mysql).await,
+        5..9 => move_row(mysql).await,
         _ => {
             let (id, a) = (1 + mysql.below(ROWS), mysql.below(1_000));
             let to = id + mysql.below(5);
@@ -26,13 +27,37 @@ pub(super) async fn round(mysql: &Mysql) -> Result<(), Failure> {
     }
 }
 
+/// Deletes a row and inserts one in its place, in a transaction that may take a while.
+async fn move_row(mysql: &Mysql) -> Result<(), Failure> {
+    let (low, a) = (1 + mysql.below(ROWS), mysql.below(1_000));
+    let high = low + ROWS;
+    mysql.query("BEGIN").await?;
+    let lock = format!("SELECT id FROM wide WHERE id IN ({low}, {high}) FOR UPDATE");
+    let found = mysql.query(&lock).await?;
+    if found.rows.len() != 1 {
+        // Another one has moved it between the locks.
+        return mysql.query("ROLLBACK").await.map(drop);
+    }
+    let id = found.int(0, 0) as u64;
+    let other = low + high - id;
+    let deleted = mysql.query(&format!("DELETE FROM wide WHERE id = {id}")).await?.changed;
+    assert_eq!(deleted, 1, "row {id}, which is locked");
+    if mysql.percent(50) {
+        mysql.pause(10).await;
+    }
+    let insert = format!("INSERT INTO wide (id, a, b) VALUES ({other}, {a}, -{a})");
+    mysql.query(&insert).await?;
+    mysql.query(if mysql.percent(80) { "COMMIT" } else { "ROLLBACK" }).await.map(drop)
+}
+
 async fn change_table(mysql: &Mysql) -> Result<(), Failure> {
-    let statement = match mysql.below(6) {
+    let statement = match mysql.below(8) {
         0 => "CREATE INDEX ia ON wide (a)",
         1 => "DROP INDEX ia ON wide",
         2 => "ALTER TABLE wide ADD COLUMN x INT DEFAULT 5",
         3 => "ALTER TABLE wide DROP COLUMN x",
         4 => "ALTER TABLE wide MODIFY a BIGINT NOT NULL",
+        5..7 => "OPTIMIZE TABLE wide",
         _ => "ALTER TABLE wide MODIFY a INT NOT NULL",
     };
     let answer = mysql.query(statement).await;

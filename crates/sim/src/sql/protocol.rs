@@ -53,6 +53,8 @@ const OK: u8 = 0x00;
 const END: u8 = 0xFE;
 const NULL: u8 = 0xFB;
 const ERROR: u8 = 0xFF;
+/// The first byte of a result that asks for a file: that of NULL in a row.
+const FILE: u8 = 0xFB;
 const COM_QUIT: u8 = 0x01;
 const COM_QUERY: u8 = 0x03;
 const COM_STMT_PREPARE: u8 = 0x16;
@@ -62,8 +64,8 @@ const TYPE_LONGLONG: u8 = 8;
 
 /// Logs `root` in.
 pub(super) fn login() -> Vec<u8> {
-    // PROTOCOL_41, TRANSACTIONS, SECURE_CONNECTION, PLUGIN_AUTH, LONG_PASSWORD.
-    let mut login = 0x0008_A201_u32.to_le_bytes().to_vec();
+    // PROTOCOL_41, TRANSACTIONS, SECURE_CONNECTION, PLUGIN_AUTH, LONG_PASSWORD, LOCAL_FILES.
+    let mut login = 0x0008_A281_u32.to_le_bytes().to_vec();
     login.extend((1_u32 << 24).to_le_bytes());
     login.push(45); // utf8mb4
     login.extend([0; 23]);
@@ -124,34 +126,51 @@ fn packet(sequence: u8, payload: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// Takes an answer out of what has been received, if it is whole.
-pub(super) fn take_whole(expected: Expected, received: &mut Vec<u8>) -> Option<Vec<Vec<u8>>> {
-    let mut packets = Vec::new();
-    let mut rest = received.as_slice();
-    let mut end = None;
-    while end.is_none()
-        && let [a, b, c, _, after @ ..] = rest
-        && let Some((payload, more)) =
-            after.split_at_checked(u32::from_le_bytes([*a, *b, *c, 0]) as usize)
-    {
-        packets.push(payload.to_vec());
-        rest = more;
-        end = is_whole(expected, &packets).then_some(rest.len());
-    }
-    let taken = received.len() - end?;
-    received.drain(..taken);
-    Some(packets)
+/// What a client has received, packet by packet.
+#[derive(Debug, Default)]
+pub(super) struct Incoming {
+    bytes: Vec<u8>,
+    packets: Vec<Vec<u8>>,
+    /// Packets that end a part of a result.
+    ends: usize,
 }
 
-fn is_whole(expected: Expected, packets: &[Vec<u8>]) -> bool {
-    let first = packets[0][0];
-    let ends = packets.iter().filter(|packet| is_end(packet)).count();
+impl Incoming {
+    /// Takes bytes that have come.
+    pub(super) fn extend(&mut self, bytes: &[u8]) {
+        self.bytes.extend(bytes);
+    }
+
+    /// Takes an answer out of what has been received, if it is whole.
+    pub(super) fn take_whole(&mut self, expected: Expected) -> Option<Vec<Vec<u8>>> {
+        let mut taken = 0;
+        let mut whole = false;
+        while !whole
+            && let [a, b, c, _, after @ ..] = &self.bytes[taken..]
+            && let Some(payload) = after.get(..u32::from_le_bytes([*a, *b, *c, 0]) as usize)
+        {
+            taken += 4 + payload.len();
+            self.ends += usize::from(is_end(payload));
+            self.packets.push(payload.to_vec());
+            whole = is_whole(expected, &self.packets, self.ends);
+        }
+        self.bytes.drain(..taken);
+        if !whole {
+            return None;
+        }
+        self.ends = 0;
+        Some(std::mem::take(&mut self.packets))
+    }
+}
+
+fn is_whole(expected: Expected, packets: &[Vec<u8>], ends: usize) -> bool {
+    let first = packets[0].first().copied();
     let failed = packets.last().is_some_and(|packet| packet.first() == Some(&ERROR));
     match expected {
         Expected::Packet => true,
         _ if failed => true,
         // The columns, and the rows.
-        Expected::Result => first == OK || ends == 2,
+        Expected::Result => matches!(first, Some(OK | FILE)) || ends == 2,
         Expected::Prepared => {
             let counts = [&packets[0][5..7], &packets[0][7..9]];
             ends == counts.iter().filter(|count| ***count != [0, 0]).count()
@@ -161,6 +180,18 @@ fn is_whole(expected: Expected, packets: &[Vec<u8>]) -> bool {
 
 fn is_end(packet: &[u8]) -> bool {
     packet.first() == Some(&END) && packet.len() < 9
+}
+
+/// Whether the server asks for the contents of a file.
+pub(super) fn asks_for_file(packets: &[Vec<u8>]) -> bool {
+    packets[0].first() == Some(&FILE)
+}
+
+/// A part of a file that the server has asked for, by its number from zero; an empty one ends the
+/// file.
+pub(super) fn file_part(number: usize, bytes: &[u8]) -> Vec<u8> {
+    // The statement was packet 0, and the question for the file packet 1.
+    packet((2 + number) as u8, bytes)
 }
 
 /// The error that an answer ends with, if it does.
@@ -232,20 +263,26 @@ mod tests {
         packet(0, &[3, b'd', b'e', b'f', name])
     }
 
+    fn incoming(bytes: &[u8]) -> Incoming {
+        let mut incoming = Incoming::default();
+        incoming.extend(bytes);
+        incoming
+    }
+
     #[test]
     fn an_answer_is_taken_when_it_is_whole_and_not_before() {
         let end = packet(0, &[END, 0, 0, 2, 0]);
         let row = packet(0, &[1, b'7', NULL, 0xFC, 2, 0, b'a', b'b']);
         let whole = [packet(0, &[3]), column(1), column(2), column(3), end.clone(), row, end];
         let whole = whole.concat();
-        for length in 0..whole.len() {
-            let mut part = whole[..length].to_vec();
-            assert_eq!(take_whole(Expected::Result, &mut part), None, "{length}");
-            assert_eq!(part.len(), length);
+        let mut received = Incoming::default();
+        for byte in &whole[..whole.len() - 1] {
+            received.extend(&[*byte]);
+            assert_eq!(received.take_whole(Expected::Result), None);
         }
-        let mut received = [whole, vec![1, 2]].concat();
-        let packets = take_whole(Expected::Result, &mut received).expect("a whole answer");
-        assert_eq!(received, [1, 2], "what follows stays");
+        received.extend(&[whole[whole.len() - 1], 1, 2]);
+        let packets = received.take_whole(Expected::Result).expect("a whole answer");
+        assert_eq!(received.bytes, [1, 2], "what follows stays");
         let answer = read(&packets).expect("rows");
         assert_eq!(answer.rows, [[Some("7".into()), None, Some("ab".into())]]);
         assert_eq!((answer.int(0, 0), answer.text(0, 2)), (7, "ab"));
@@ -253,14 +290,17 @@ mod tests {
 
     #[test]
     fn counts_numbers_and_errors_are_read() {
-        let mut ok = packet(1, &[OK, 0xFC, 44, 1, 9, 2, 0, 0, 0]);
-        let packets = take_whole(Expected::Result, &mut ok).expect("a whole answer");
+        let mut ok = incoming(&packet(1, &[OK, 0xFC, 44, 1, 9, 2, 0, 0, 0]));
+        let packets = ok.take_whole(Expected::Result).expect("a whole answer");
         let answer = read(&packets).expect("OK");
         assert_eq!((answer.changed, answer.last_id), (300, 9));
-        let mut error = packet(1, b"\xFF\xBD\x04#40001Deadlock found");
-        let packets = take_whole(Expected::Result, &mut error).expect("a whole answer");
+        let mut error = incoming(&packet(1, b"\xFF\xBD\x04#40001Deadlock found"));
+        let packets = error.take_whole(Expected::Result).expect("a whole answer");
         let failed = ServerError { code: 1213, text: "Deadlock found".into() };
         assert_eq!(read(&packets), Err(failed));
+        let mut file = incoming(&packet(1, b"\xFBname"));
+        let packets = file.take_whole(Expected::Result).expect("a question for a file");
+        assert!(asks_for_file(&packets));
     }
 
     #[test]
@@ -268,10 +308,10 @@ mod tests {
         let end = packet(0, &[END, 0, 0, 2, 0]);
         // A number that would be NULL in the place of a length.
         let first = packet(1, &[OK, 251, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0]);
-        let mut part = [first.clone(), column(1)].concat();
-        assert_eq!(take_whole(Expected::Prepared, &mut part), None);
-        let mut whole = [first, column(1), end].concat();
-        let packets = take_whole(Expected::Prepared, &mut whole).expect("a whole answer");
+        let mut received = incoming(&[first, column(1)].concat());
+        assert_eq!(received.take_whole(Expected::Prepared), None);
+        received.extend(&end);
+        let packets = received.take_whole(Expected::Prepared).expect("a whole answer");
         assert_eq!(read_prepared(&packets), Ok(251));
     }
 }

@@ -1,5 +1,5 @@
-//! Rows with numbers by AUTO_INCREMENT: no number is given twice, what was acknowledged is there,
-//! and nothing is there twice.
+//! Rows with numbers by AUTO_INCREMENT, some of which clients choose themselves: no number is given
+//! twice, what was acknowledged is there, and nothing is there twice.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -20,6 +20,8 @@ pub(super) struct Tickets {
     made: BTreeMap<i64, Option<(i64, usize)>>,
     /// Who has which number.
     numbers: BTreeMap<i64, i64>,
+    /// The highest number that a client has chosen itself.
+    highest: i64,
 }
 
 /// Names that are remembered.
@@ -37,11 +39,16 @@ pub(super) async fn round(mysql: &Mysql, lab: &Rc<Lab>, _task: usize) -> Result<
             tickets.count
         };
         let generation = mysql.generation();
-        let answer = mysql.query(&format!("INSERT INTO tickets (n) VALUES ({name})")).await;
+        let own = mysql.percent(5).then(|| own_number(mysql, lab));
+        let insert = match own {
+            Some(number) => format!("INSERT INTO tickets (id, n) VALUES ({number}, {name})"),
+            None => format!("INSERT INTO tickets (n) VALUES ({name})"),
+        };
+        let answer = mysql.query(&insert).await;
         let book = &mut lab.sql.borrow_mut().tickets;
         match (ended(&answer), &answer) {
             (Ended::Committed, Ok(inserted)) => {
-                let number = inserted.last_id as i64;
+                let number = own.unwrap_or(inserted.last_id as i64);
                 book.made.insert(name, Some((number, generation)));
                 // What a restart of the whole cluster has undone may be given again.
                 let other = book.numbers.insert(number, name);
@@ -64,6 +71,14 @@ pub(super) async fn round(mysql: &Mysql, lab: &Rc<Lab>, _task: usize) -> Result<
         Some(name) => look(mysql, lab, name).await,
         None => Ok(()),
     }
+}
+
+/// A number that no SQL node has reserved: later ones are given above it.
+fn own_number(mysql: &Mysql, lab: &Rc<Lab>) -> i64 {
+    let tickets = &mut lab.sql.borrow_mut().tickets;
+    let highest = tickets.numbers.keys().next_back().copied().unwrap_or_default();
+    tickets.highest = highest.max(tickets.highest) + 10_000 + mysql.below(1_000) as i64;
+    tickets.highest
 }
 
 /// Looks for the rows of a name.

@@ -3,8 +3,9 @@
 use super::{Failure, Mysql, snapshot};
 
 const ROWS: u64 = 6;
-/// How often a value repeats its version at most.
+/// How often a value repeats its version at most: usually, and sometimes.
 const REPEATED_MAX: u64 = 9_000;
+const REPEATED_OFTEN: u64 = 40_000;
 
 pub(super) const TABLES: &[&str] = &[
     "CREATE TABLE sq.notes (id INT PRIMARY KEY, version INT NOT NULL, body LONGTEXT)",
@@ -13,7 +14,8 @@ pub(super) const TABLES: &[&str] = &[
 ];
 
 pub(super) async fn round(mysql: &Mysql) -> Result<(), Failure> {
-    let (id, repeated) = (mysql.below(ROWS), mysql.below(REPEATED_MAX));
+    let most = if mysql.percent(10) { REPEATED_OFTEN } else { REPEATED_MAX };
+    let (id, repeated) = (mysql.below(ROWS), mysql.below(most));
     // Assignments are made from left to right.
     let update = format!(
         "UPDATE notes SET version = version + 1, body = REPEAT(CONCAT(version, ','), {repeated}) \

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use client::ScanSpec;
 use model::{TableId, Value};
 
+use super::levels::Level;
 use super::{Load, bank, families, int, large, levels, lists, ring};
 use crate::lab::Lab;
 use crate::session::{Session, is_passing};
@@ -38,9 +39,10 @@ pub(super) async fn audit(session: &Session, lab: &Rc<Lab>, load: &Load) {
     let rows = all_rows(session, lab, "lists").await;
     lists::check(&lab.lists.borrow(), &cluster, &rows);
     if load.levels {
-        let repeatable = all_rows(session, lab, "repeatable").await;
-        let serializable = all_rows(session, lab, "serializable").await;
-        levels::check(&lab.levels.borrow(), &cluster, (&repeatable, &serializable));
+        for level in [Level::RepeatableRead, Level::Serializable] {
+            let lists = levels::lists_of(&all_rows(session, lab, level.table()).await);
+            levels::check(&lab.levels.borrow(), &cluster, level, lists);
+        }
     }
     super::storm::check("at the end", &all_rows(session, lab, "storm").await);
     if load.sweeps {

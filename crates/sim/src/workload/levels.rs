@@ -33,7 +33,7 @@ use crate::session::{Ended, Session};
 const GROUP: ColumnId = ColumnId(1);
 const ITEMS: ColumnId = ColumnId(2);
 /// Lists that are used at a time: few, so that sessions meet.
-const OPEN_LISTS: u64 = 4;
+pub(crate) const OPEN_LISTS: u64 = 4;
 /// Transactions after which the next list is opened.
 const LENGTH: u64 = 15;
 /// A range of the index has every third list.
@@ -41,14 +41,17 @@ const GROUPS: i64 = 3;
 
 /// The levels, and the tables that are used at each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Level {
+pub(crate) enum Level {
+    ReadCommitted,
     RepeatableRead,
     Serializable,
 }
 
 impl Level {
-    fn table(self) -> &'static str {
+    /// The name of the table.
+    pub(crate) fn table(self) -> &'static str {
         match self {
+            Level::ReadCommitted => "committed",
             Level::RepeatableRead => "repeatable",
             Level::Serializable => "serializable",
         }
@@ -56,33 +59,67 @@ impl Level {
 }
 
 /// A list: elements in order.
-type List = Vec<u32>;
+pub(crate) type List = Vec<u32>;
 /// Lists by number. One that was looked for and is not there is empty.
-type Lists = BTreeMap<i64, List>;
+pub(crate) type Lists = BTreeMap<i64, List>;
 
 /// A transaction.
 #[derive(Debug)]
-struct Transaction {
-    level: Level,
-    /// What it has read of others, each list the first time.
-    reads: Lists,
+pub(crate) struct Transaction {
+    pub(crate) level: Level,
+    /// What it has read of others, each list the first time; at READ COMMITTED each time.
+    pub(crate) reads: Vec<(i64, List)>,
     /// What it has appended: of a list what was there before, and the element.
-    appends: Vec<(i64, List, u32)>,
-    snapshot: Option<Epoch>,
+    pub(crate) appends: Vec<(i64, List, u32)>,
+    pub(crate) snapshot: Option<Epoch>,
     /// Restarts of the whole cluster before it.
-    generation: usize,
-    ended: Option<Ended>,
+    pub(crate) generation: usize,
+    pub(crate) ended: Option<Ended>,
+}
+
+impl Transaction {
+    /// One that has done nothing.
+    pub(crate) fn new(level: Level, generation: usize) -> Self {
+        let (reads, appends) = (Vec::new(), Vec::new());
+        Self { level, reads, appends, snapshot: None, generation, ended: None }
+    }
+
+    /// What the transaction itself has made of a list, if it has appended to that.
+    pub(crate) fn own(&self, list: i64) -> Option<List> {
+        let (_, before, element) = self.appends.iter().rfind(|(appended, ..)| *appended == list)?;
+        Some(before.iter().chain([element]).copied().collect())
+    }
+
+    /// What it has read of a list of others, the first time.
+    pub(crate) fn first_read(&self, list: i64) -> Option<&List> {
+        self.reads.iter().find(|(read, _)| *read == list).map(|(_, items)| items)
+    }
+
+    /// Takes down what was found in a list, or judges it: own changes are seen, and what was read
+    /// before is there unless the level lets others change it.
+    pub(crate) fn found(&mut self, list: i64, items: List) {
+        if let Some(own) = self.own(list) {
+            assert_eq!(items, own, "list {list} is as the transaction left it");
+            return;
+        }
+        match self.first_read(list) {
+            Some(first) if self.level != Level::ReadCommitted => {
+                assert_eq!(items, *first, "list {list} is as it was read before");
+            }
+            _ => self.reads.push((list, items)),
+        }
+    }
 }
 
 /// Everything done at the two levels.
 #[derive(Debug, Default)]
 pub struct LevelBook {
-    transactions: BTreeMap<u32, Transaction>,
+    pub(crate) transactions: BTreeMap<u32, Transaction>,
 }
 
 impl LevelBook {
     /// Lists that are used now.
-    fn open(&self) -> std::ops::Range<i64> {
+    pub(crate) fn open(&self) -> std::ops::Range<i64> {
         let from = (self.transactions.len() as u64 / LENGTH) as i64;
         from..from + OPEN_LISTS as i64
     }
@@ -139,14 +176,8 @@ impl<'s> Work<'s> {
             Mode::Guarded => None,
             Mode::Snapshot(epoch) | Mode::Overlay(epoch) => Some(epoch),
         };
-        let transaction = Transaction {
-            level,
-            reads: Lists::new(),
-            appends: Vec::new(),
-            snapshot,
-            generation: session.generation(),
-            ended: None,
-        };
+        let mut transaction = Transaction::new(level, session.generation());
+        transaction.snapshot = snapshot;
         let (table, open) = (lab.table(level.table()), lab.levels.borrow().open());
         Self { session, table, open, mode, transaction }
     }
@@ -177,22 +208,9 @@ impl<'s> Work<'s> {
             return Err(ErrorCode::NodeFailed.into());
         }
         for (list, items) in found {
-            match self.own(list) {
-                Some(own) => assert_eq!(items, own, "list {list} is as the transaction left it"),
-                None => {
-                    let first = self.transaction.reads.entry(list).or_insert_with(|| items.clone());
-                    assert_eq!(*first, items, "list {list} is as it was read before");
-                }
-            }
+            self.transaction.found(list, items);
         }
         Ok(())
-    }
-
-    /// What the transaction itself has made of a list, if it has appended to that.
-    fn own(&self, list: i64) -> Option<List> {
-        let (_, before, element) =
-            self.transaction.appends.iter().rfind(|(appended, ..)| *appended == list)?;
-        Some(before.iter().chain([element]).copied().collect())
     }
 
     async fn by_key(&self, list: i64) -> Result<Option<List>, Refusal> {
@@ -273,7 +291,7 @@ impl<'s> Work<'s> {
         };
         let before = before.unwrap_or_default();
         if let (Mode::Guarded, None, Some(read)) =
-            (self.mode, self.own(list), self.transaction.reads.get(&list))
+            (self.mode, self.transaction.own(list), self.transaction.first_read(list))
         {
             assert_eq!(*read, before, "list {list} is as it was read before");
         }
@@ -373,21 +391,18 @@ async fn steps(work: &mut Work<'_>, lab: &Rc<Lab>) -> Result<(), Refusal> {
     work.read().await
 }
 
-/// Judges the histories by the lists that are there at the end.
-pub(super) fn check(
-    book: &LevelBook,
-    cluster: &ClusterState,
-    (repeatable, serializable): (&[Vec<Value>], &[Vec<Value>]),
-) {
-    for (level, rows) in [(Level::RepeatableRead, repeatable), (Level::Serializable, serializable)]
-    {
-        let lists = rows.iter().map(|row| (int(&row[0]), decode(row))).collect();
-        let judge = Judge::new(book, cluster, level, lists);
-        judge.check_appends();
-        judge.check_reads();
-        if level == Level::Serializable {
-            judge.check_cycles();
-        }
+/// The lists that rows of the kernel hold.
+pub(super) fn lists_of(rows: &[Vec<Value>]) -> Lists {
+    rows.iter().map(|row| (int(&row[0]), decode(row))).collect()
+}
+
+/// Judges the history of a level by the lists that are there at the end.
+pub(crate) fn check(book: &LevelBook, cluster: &ClusterState, level: Level, lists: Lists) {
+    let judge = Judge::new(book, cluster, level, lists);
+    judge.check_appends();
+    judge.check_reads();
+    if level == Level::Serializable {
+        judge.check_cycles();
     }
 }
 
@@ -470,6 +485,11 @@ impl<'b> Judge<'b> {
                     became.starts_with(items),
                     "{number} read {items:?} in list {list}, which became {became:?}"
                 );
+                if let Some(last) = items.last() {
+                    let writer = &self.transactions[&self.writers[last]];
+                    let own = writer.own(*list).and_then(|own| own.last().copied());
+                    assert_eq!(Some(*last), own, "{number} read in list {list} what was half done");
+                }
                 let Some(snapshot) = transaction.snapshot else { continue };
                 for (at, element) in became.iter().enumerate() {
                     let Some(epoch) = self.epoch_of(*element) else { continue };

@@ -25,11 +25,11 @@ use crate::session::{Ended, Session};
 const TABLE: &str = "sim.registers";
 const COUNT: ColumnId = ColumnId(1);
 /// Rows that everybody adds to: few, so that sessions meet.
-const SHARED: i64 = 4;
+pub(crate) const SHARED: i64 = 4;
 /// The number of the first row that comes and goes.
-const PASSING: i64 = 1_000;
+pub(crate) const PASSING: i64 = 1_000;
 /// Rows that come and go of which reads by key choose one: the newest.
-const PASSING_READ: usize = 6;
+pub(crate) const PASSING_READ: usize = 6;
 
 /// What is known of one row.
 #[derive(Clone, Copy, Debug, Default)]
@@ -52,8 +52,7 @@ pub struct RegisterBook {
 
 impl RegisterBook {
     /// Whether something that was asked for in a generation, and is told now, counts.
-    fn counts(&mut self, session: &Session, asked: usize) -> bool {
-        let now = session.generation();
+    pub(crate) fn counts(&mut self, now: usize, asked: usize) -> bool {
         if now > self.generation {
             self.generation = now;
             // Additions in doubt may have been kept: what may be there is as before.
@@ -65,10 +64,15 @@ impl RegisterBook {
         asked == now && now == self.generation
     }
 
-    /// The rows as they are known now, for what a session asks for now.
-    fn asked(&mut self, session: &Session) -> BTreeMap<i64, i64> {
-        self.counts(session, session.generation());
+    /// The rows as they are known now, for what a session asks for that knows of so many restarts.
+    pub(crate) fn asked(&mut self, now: usize) -> BTreeMap<i64, i64> {
+        self.counts(now, now);
         self.known()
+    }
+
+    /// Rows that are there from the beginning.
+    pub(crate) fn prepare(&mut self) {
+        self.rows.extend((0..SHARED).map(|id| (id, Register::default())));
     }
 
     fn known(&self) -> BTreeMap<i64, i64> {
@@ -76,7 +80,13 @@ impl RegisterBook {
     }
 
     /// Judges what was found in a row by somebody who asked when `known` was known.
-    fn found(&mut self, how: &str, id: i64, found: Option<i64>, known: &BTreeMap<i64, i64>) {
+    pub(crate) fn found(
+        &mut self,
+        how: &str,
+        id: i64,
+        found: Option<i64>,
+        known: &BTreeMap<i64, i64>,
+    ) {
         // A row that came up since may be found or not.
         let Some(least) = known.get(&id).copied() else { return };
         let Some(row) = self.rows.get_mut(&id) else { return };
@@ -98,11 +108,10 @@ impl RegisterBook {
     }
 
     /// Judges a scan.
-    fn scanned(&mut self, how: &str, rows: &[Vec<Value>], known: &BTreeMap<i64, i64>) {
-        let found: BTreeMap<i64, i64> =
-            rows.iter().map(|row| (int(&row[0]), int(&row[1]))).collect();
+    pub(crate) fn scanned(&mut self, how: &str, rows: &[(i64, i64)], known: &BTreeMap<i64, i64>) {
+        let found: BTreeMap<i64, i64> = rows.iter().copied().collect();
         // Who has read a row that goes and comes back may meet it again in its new place.
-        let stay = |row: &&Vec<Value>| int(&row[0]) < PASSING;
+        let stay = |row: &&(i64, i64)| row.0 < PASSING;
         let (told, distinct) = (rows.iter().filter(stay).count(), found.range(..PASSING).count());
         assert_eq!(told, distinct, "{how}: a row twice");
         let ids: Vec<i64> = self.rows.keys().copied().collect();
@@ -111,7 +120,7 @@ impl RegisterBook {
         }
     }
 
-    fn begin(&mut self, changes: &[Change]) {
+    pub(crate) fn begin(&mut self, changes: &[Change]) {
         for change in changes {
             let row = self.rows.entry(change.id()).or_default();
             match change {
@@ -122,7 +131,7 @@ impl RegisterBook {
     }
 
     /// A change of this generation was told as committed, or as aborted for ever.
-    fn end(&mut self, changes: &[Change], committed: bool) {
+    pub(crate) fn end(&mut self, changes: &[Change], committed: bool) {
         for change in changes {
             let Some(row) = self.rows.get_mut(&change.id()) else { continue };
             match (change, committed) {
@@ -137,7 +146,7 @@ impl RegisterBook {
 
 /// A change of one row.
 #[derive(Clone, Copy, Debug)]
-enum Change {
+pub(crate) enum Change {
     /// Adds one.
     Add(i64),
     /// Makes this version of a row that comes and goes.
@@ -145,7 +154,7 @@ enum Change {
 }
 
 impl Change {
-    fn id(self) -> i64 {
+    pub(crate) fn id(self) -> i64 {
         match self {
             Change::Add(id) | Change::Make(id, _) => id,
         }
@@ -179,7 +188,7 @@ pub(super) async fn prepare(session: &Session, lab: &Rc<Lab>) {
     let table = insist(session, change).await;
     let rows: Vec<_> = (0..SHARED).map(|id| row(id, 0)).collect();
     fill(session, table, &rows).await;
-    lab.registers.borrow_mut().rows.extend((0..SHARED).map(|id| (id, Register::default())));
+    lab.registers.borrow_mut().prepare();
     lab.set_table("registers", table);
 }
 
@@ -261,7 +270,7 @@ fn shared(session: &Session) -> i64 {
 /// Notes the end of a transaction.
 fn end(session: &Session, lab: &Rc<Lab>, asked: usize, changes: &[Change], ended: &Ended) {
     let mut book = lab.registers.borrow_mut();
-    let counts = book.counts(session, asked);
+    let counts = book.counts(session.generation(), asked);
     match ended {
         Ended::Committed(..) if counts => book.end(changes, true),
         Ended::Aborted(_) if counts => book.end(changes, false),
@@ -273,7 +282,7 @@ fn end(session: &Session, lab: &Rc<Lab>, asked: usize, changes: &[Change], ended
 /// Reads some rows by key, each of them wherever the client likes.
 async fn read(session: &Session, lab: &Rc<Lab>, how: &str) -> Result<(), Refusal> {
     let (table, asked) = (lab.table("registers"), session.generation());
-    let known = lab.registers.borrow_mut().asked(session);
+    let known = lab.registers.borrow_mut().asked(session.generation());
     let passing = known.keys().rev().take(PASSING_READ).copied().filter(|id| *id >= PASSING);
     let all: Vec<i64> = passing.chain(0..SHARED).collect();
     let ids: Vec<i64> =
@@ -281,7 +290,7 @@ async fn read(session: &Session, lab: &Rc<Lab>, how: &str) -> Result<(), Refusal
     let reads = ids.iter().map(|id| ClientRead::primary(table, vec![Value::Int(*id)]));
     let rows = session.read(reads.collect(), None).await?;
     let mut book = lab.registers.borrow_mut();
-    if book.counts(session, asked) {
+    if book.counts(session.generation(), asked) {
         for (id, row) in ids.iter().zip(rows) {
             book.found(how, *id, row.map(|row| int(&row[1])), &known);
         }
@@ -292,7 +301,7 @@ async fn read(session: &Session, lab: &Rc<Lab>, how: &str) -> Result<(), Refusal
 /// Reads all rows.
 async fn scan(session: &Session, lab: &Rc<Lab>) -> Result<(), Refusal> {
     let (table, asked) = (lab.table("registers"), session.generation());
-    let known = lab.registers.borrow_mut().asked(session);
+    let known = lab.registers.borrow_mut().asked(session.generation());
     let index = session.definition(table).map(|table| table.ordered_indexes[0].id);
     let (how, spec) = match index.filter(|_| session.percent(50)) {
         Some(index) => ("scan by index", by_index(table, index)),
@@ -300,7 +309,8 @@ async fn scan(session: &Session, lab: &Rc<Lab>) -> Result<(), Refusal> {
     };
     let rows = session.scan(spec).await?;
     let mut book = lab.registers.borrow_mut();
-    if book.counts(session, asked) {
+    if book.counts(session.generation(), asked) {
+        let rows: Vec<_> = rows.iter().map(|row| (int(&row[0]), int(&row[1]))).collect();
         book.scanned(how, &rows, &known);
     }
     Ok(())
@@ -313,13 +323,13 @@ fn by_index(table: TableId, index: IndexId) -> ScanSpec {
 /// Locks a row, lets it go again, with a change or without, and reads it as everybody does.
 async fn lock(session: &Session, lab: &Rc<Lab>) -> Result<(), Refusal> {
     let (table, asked, id) = (lab.table("registers"), session.generation(), shared(session));
-    let known = lab.registers.borrow_mut().asked(session);
+    let known = lab.registers.borrow_mut().asked(session.generation());
     let mode = if session.percent(50) { LockMode::Exclusive } else { LockMode::Shared };
     let read_locked = ClientOperation::read_locked(table, vec![Value::Int(id)], mode);
     let answers = session.run_all(vec![read_locked]).await?;
     let counted = {
         let mut book = lab.registers.borrow_mut();
-        let counts = book.counts(session, asked);
+        let counts = book.counts(session.generation(), asked);
         if counts {
             book.found("locking read", id, version(&answers[0]), &known);
         }
@@ -348,7 +358,7 @@ async fn inside(session: &Session, lab: &Rc<Lab>) -> Result<(), Refusal> {
         refusal
     };
     session.run_all(vec![changes[0].operation(table)]).await.map_err(undone)?;
-    let known = lab.registers.borrow_mut().asked(session);
+    let known = lab.registers.borrow_mut().asked(session.generation());
     let scans = session.percent(30);
     let others: Vec<i64> = (0..SHARED).filter(|id| *id != changes[0].id()).collect();
     let found: Vec<(i64, Option<i64>)> = if scans {
@@ -369,7 +379,7 @@ async fn inside(session: &Session, lab: &Rc<Lab>) -> Result<(), Refusal> {
     };
     {
         let mut book = lab.registers.borrow_mut();
-        if book.counts(session, asked) {
+        if book.counts(session.generation(), asked) {
             for (id, found) in found {
                 book.found("read in a transaction", id, found, &known);
             }
