@@ -44,6 +44,7 @@ mod server;
 mod shared_memory;
 mod slices;
 mod spill;
+mod sql_nodes;
 mod stalls;
 mod statistics;
 mod sweeps;

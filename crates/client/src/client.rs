@@ -5,9 +5,10 @@
 //! time-outs and retries, and which nodes to stay away from for a while.
 //! # Speaks
 //! in:  `ClientReply`, `ScanMessage::Batch`, `ControlMessage::{SchemaReply, Speaks}`,
-//!      `InspectMessage::Answer`, `LinkDown`
+//!      `InspectMessage::Answer`, `RelayMessage::{Asked, Told}`, `LinkDown`
 //! out: `ClientRequest` (coordinators), `ParticipantMessage::Read` and `ScanMessage`
-//!      (participants), `InspectMessage::Ask` (both), `ControlMessage::{Follow, Schema}`
+//!      (participants), `InspectMessage::Ask` (both), `ControlMessage::{Follow, Schema}`,
+//!      `RelayMessage::Ask` (control actors)
 //! # Invariants
 //! 1. A session has at most one transaction, and one transactional request at a time.
 //! 2. Each attempt of a request has its own number, so that answers to older ones are recognised.
@@ -25,6 +26,7 @@ mod follow;
 mod inspect;
 mod merge;
 mod outcome;
+mod peers;
 mod read;
 mod route;
 mod rows;
@@ -46,7 +48,7 @@ use model::{
 use stdx::{Duration, HashMap, Instant};
 use wire::{
     ClientReply, ClientRequest, ControlMessage, CoordinatorRef, InspectMessage, Message,
-    ScanMessage,
+    RelayMessage, ScanMessage,
 };
 
 use crate::event::{ClientEvent, Savepoint, SessionNumber, Token};
@@ -72,6 +74,8 @@ pub struct ClientOptions {
     pub outcome_patience: Duration,
     /// Ask a data node for the cluster's state; unset inside data nodes, which have it.
     pub follow: bool,
+    /// Other clients may ask this one: `handle` gives their questions back.
+    pub answers_peers: bool,
 }
 
 impl Default for ClientOptions {
@@ -83,6 +87,7 @@ impl Default for ClientOptions {
             scan_partitions_max: 32,
             outcome_patience: Duration::from_secs(10),
             follow: true,
+            answers_peers: false,
         }
     }
 }
@@ -338,6 +343,15 @@ impl Client {
                 }
             }
             Message::Stream(message) => self.stream_message(from, *message),
+            Message::Relay(relayed) => match *relayed {
+                RelayMessage::Asked { session, request, peers } => {
+                    self.peers_asked(from, (session, request), &peers);
+                }
+                RelayMessage::Told { session, request, peer, rows } => {
+                    self.peer_tells(peer, (session, request), rows);
+                }
+                other => return Some(Message::Relay(Box::new(other))),
+            },
             Message::LinkDown { node, incarnation, closed } => {
                 let life = Life { node, incarnation };
                 self.avoided.link_down(life, closed, ctx.now());

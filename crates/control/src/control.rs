@@ -439,7 +439,9 @@ impl Control {
             ControlMessage::WorkerSynced { worker, reached } => {
                 self.receive_worker_synced(ctx, from, worker, reached);
             }
-            ControlMessage::Follow { known } => self.receive_follow(ctx, from, known),
+            ControlMessage::Follow { known, answers_peers } => {
+                self.receive_follow(ctx, from, known, answers_peers);
+            }
             ControlMessage::NextPiece { of, number } if from.actor == ActorKind::Client => {
                 self.followers.go_on(ctx, from, of, number);
             }
@@ -568,6 +570,7 @@ impl Actor for Control {
                 self.link_down(ctx, node, incarnation, closed);
             }
             Message::Control(message) => self.receive(ctx, from, *message),
+            Message::Relay(relayed) => self.relay(ctx, from, *relayed),
             // The state comes back to this actor like to all of the node; the rest is not for it.
             _ => {}
         }

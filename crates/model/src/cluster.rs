@@ -14,6 +14,7 @@
 
 mod change;
 mod pieces;
+mod setting;
 mod stream;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -31,6 +32,7 @@ use crate::schema::{Column, Description, LargeForm, Table};
 
 pub use change::{StateChange, TableChange};
 pub use pieces::{Assembled, CatalogPiece, Pieces, StateAssembly, StatePiece, StatePieces};
+pub use setting::{SETTINGS_BYTES_MAX, SETTINGS_MAX, Setting, SettingChange, Settings};
 pub use stream::{STREAMS_MAX, Stream};
 
 /// What a node does in the cluster.
@@ -162,6 +164,9 @@ pub struct ClusterState {
     /// Change streams by name.
     #[serde(default)]
     pub streams: BTreeMap<String, Stream>,
+    /// Variables of SQL nodes that were given values for all of them.
+    #[serde(default)]
+    pub settings: Arc<Settings>,
     /// Source of identities of tables, indexes and streams.
     pub next_id: u32,
     /// Answers to the last schema change of each session, so that a repeat is recognised.
@@ -354,6 +359,12 @@ pub enum SchemaChange {
         /// Its name.
         name: String,
     },
+    /// Gives variables of all SQL nodes values; all of them, or none where the settings would be
+    /// too many or too long.
+    ChangeSettings {
+        /// Variables by name, in lower case.
+        changes: Vec<(String, SettingChange)>,
+    },
     /// Removes a table with its indexes and rows.
     DropTable {
         /// The table.
@@ -419,7 +430,9 @@ impl SchemaChange {
             SchemaChange::KeepJournal { .. } => 10,
             SchemaChange::ColocateParts { change } => change.since().max(11),
             SchemaChange::ChangeAccounts { .. } => 15,
-            SchemaChange::KeepStream { .. } | SchemaChange::DropStream { .. } => 16,
+            SchemaChange::KeepStream { .. }
+            | SchemaChange::DropStream { .. }
+            | SchemaChange::ChangeSettings { .. } => 16,
             SchemaChange::Together { changes, .. } => {
                 changes.iter().map(SchemaChange::since).max().unwrap_or(1)
             }

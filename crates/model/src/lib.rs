@@ -17,7 +17,8 @@ pub mod table_cache;
 pub mod value;
 
 pub use cluster::{
-    ClusterState, Command, Member, MemberStatus, NodeRole, Returned, SchemaChange, StateChange,
+    ClusterState, Command, Member, MemberStatus, NodeRole, Returned, SchemaChange, Setting,
+    SettingChange, Settings, StateChange,
 };
 pub use config::Config;
 pub use error_code::{ErrorClass, ErrorCode, Refusal};

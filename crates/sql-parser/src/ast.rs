@@ -224,6 +224,8 @@ pub enum Statement {
 
     /// SET of variables, in the order written.
     Set(Vec<SetItem>),
+    /// RESET PERSIST.
+    ResetPersist(ResetPersist),
     /// SHOW.
     Show(Box<Show>),
     /// DESCRIBE of a table: `DESC t [column or pattern]`.

@@ -16,6 +16,7 @@ use sqltype::{Datum, SqlType};
 
 use crate::account::privilege::{Dynamic, Privileges};
 use crate::error::unsupported;
+use crate::peers::{self, Killed};
 use crate::result::{Outcome, ResultColumn, ResultWriter};
 use crate::session::Session;
 use crate::{authorize, backup, execute};
@@ -103,24 +104,34 @@ async fn kill_connection(
     };
     // Whoever may not see others is not told of them.
     let rights = session.rights()?;
-    let owner = |id: u32| session.shared.directory.lock().owner(id);
     let (sees, ends) =
         (rights.global.has(Privileges::PROCESS), rights.administers(Dynamic::CONNECTION_ADMIN));
     let own = |user: &str| user == session.own_name();
-    let found = number.and_then(|number| Some((number, owner(number)?)));
-    let found = found.filter(|(_, user)| own(user) || sees || ends);
-    if let Some((number, user)) = &found
-        && !own(user)
-        && !ends
-    {
-        return Err(SqlError::of::<1095>(&[number]));
-    }
-    let Some((number, _)) = found else {
+    let unknown = || {
         let shown = execute::row::shown(&id, &SqlType::big_int());
-        return Err(SqlError::new(1094, "HY000", format!("Unknown thread id: {shown}")));
+        SqlError::new(1094, "HY000", format!("Unknown thread id: {shown}"))
     };
-    session.shared.kills.borrow_mut().push((number, kill.query));
-    Ok(())
+    let number = number.ok_or_else(unknown)?;
+    let here = session.shared.directory.lock().owner(number);
+    let owner = match &here {
+        Some(owner) => Some(owner.clone()),
+        None => peers::owner(session, number).await?,
+    };
+    let owner = owner.filter(|user| own(user) || sees || ends).ok_or_else(unknown)?;
+    if !own(&owner) && !ends {
+        return Err(SqlError::of::<1095>(&[&number]));
+    }
+    if here.is_some() {
+        session.shared.kills.borrow_mut().push((number, kill.query));
+        return Ok(());
+    }
+    // Another connection may have got the number since.
+    let account = (!ends).then_some(owner);
+    match peers::kill(session, number, kill.query, account).await? {
+        Killed::Told => Ok(()),
+        Killed::Foreign => Err(SqlError::of::<1095>(&[&number])),
+        Killed::Unknown => Err(unknown()),
+    }
 }
 
 fn no_help(out: &mut ResultWriter) -> Outcome {

@@ -144,6 +144,7 @@ fn allow_statement(check: &Checking<'_>, statement: &Statement) -> Result<(), Sq
         | Statement::Help(_)
         | Statement::Empty
         | Statement::Unsupported { .. } => Ok(()),
+        Statement::ResetPersist(_) => check.variables(),
         Statement::SetTransaction(set) => match set.scope {
             Some(ast::VariableScope::Global) => check.variables(),
             _ => Ok(()),

@@ -92,11 +92,12 @@ pub(crate) async fn serve(link: Link, kernel: Kernel, shared: Rc<Shared>, greeti
         connection.wire.error(&error);
     }
     connection.session.end_transaction();
-    if !connection.session.temporary.is_empty() {
+    if connection.session.needs_claim() {
         // A KILL ends what was asked for, not this; and locks on them would be in the way.
         connection.session.kernel.clear_interrupt();
         connection.session.rollback().await;
     }
+    connection.session.release_locks().await;
     connection.session.drop_temporaries().await;
     connection.wire.link.seal();
 }
@@ -219,7 +220,7 @@ impl Connection {
         let until = self.wire.link.now() + patience;
         loop {
             let left = until.since(self.wire.link.now());
-            let renews = !self.session.temporary.is_empty() && left > RENEWAL;
+            let renews = self.session.needs_claim() && left > RENEWAL;
             let wait = if renews { RENEWAL } else { left };
             match self.wire.packet(Some(wait)).await {
                 Err(End::Error(error)) if renews && error.code() == 4031 => {
@@ -295,6 +296,7 @@ impl Connection {
     /// COM_RESET_CONNECTION: the session as new, the connection as it is.
     async fn reset(&mut self, greeting: &Greeting) {
         self.session.rollback().await;
+        self.session.release_locks().await;
         self.session.drop_temporaries().await;
         let (kernel, shared) = (self.session.kernel.clone(), self.session.shared.clone());
         let (user, database) = (self.session.user.clone(), self.session.database.clone());

@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use model::ControlIndex;
 use stdx::{HashMap, Instant};
 
 use crate::backup_jobs::Backups;
@@ -154,17 +155,55 @@ pub struct Registry {
     ledgers: Vec<Arc<Mutex<Ledger>>>,
     /// The most connections at a time.
     pub connections_peak: usize,
-    /// Values given by SET GLOBAL, by lower-case name, as text.
+    /// Values of the server's variables, by lower-case name, as text: those that the process was
+    /// started with, and over them those that all SQL nodes share.
     pub globals: BTreeMap<String, String>,
+    /// Those that the process was started with, once shared ones lie over them.
+    configured: Option<BTreeMap<String, String>>,
+    /// The cluster state whose shared values these are.
+    adopted: ControlIndex,
     /// Counts changes of `globals`.
     pub globals_version: u64,
-    /// Named locks: the connection that holds each, and how often.
-    pub locks: BTreeMap<String, (u32, u32)>,
     /// When the process began to serve.
     pub started: Instant,
 }
 
 impl Registry {
+    /// Lays values that all SQL nodes share over those that the process was started with; none is
+    /// NULL. False if a later state's are there, or nothing is different.
+    pub(crate) fn adopt<'a>(
+        &mut self,
+        at: ControlIndex,
+        values: impl Iterator<Item = (&'a str, Option<&'a str>)>,
+    ) -> bool {
+        if at < self.adopted {
+            return false;
+        }
+        self.adopted = at;
+        let mut globals = self.configured.get_or_insert_with(|| self.globals.clone()).clone();
+        for (name, value) in values {
+            match value {
+                Some(value) => globals.insert(name.to_owned(), value.to_owned()),
+                None => globals.remove(name),
+            };
+        }
+        let differs = globals != self.globals;
+        self.globals = globals;
+        self.globals_version += u64::from(differs);
+        differs
+    }
+
+    /// Gives a variable a value that is this process's own, as if it had been started with it.
+    pub(crate) fn configure(&mut self, name: &str, value: Option<String>) {
+        for values in self.configured.iter_mut().chain([&mut self.globals]) {
+            match &value {
+                Some(value) => values.insert(name.to_owned(), value.clone()),
+                None => values.remove(name),
+            };
+        }
+        self.globals_version += 1;
+    }
+
     /// The sums of all workers' counters.
     pub fn counters(&self) -> Counters {
         let mut all = Counters::default();

@@ -69,7 +69,7 @@ async fn run_counted(
 ) -> Result<Outcome, SqlError> {
     session.count_use(prepared.traits(), is_outer)?;
     session.tell_lost_transaction(prepared)?;
-    session.renew_temporaries().await;
+    session.renew_claim().await;
     if session.shared.abandoned.is_due(session.kernel.now()) {
         Box::pin(ddl::sweep_copies(session)).await;
         Box::pin(backup::sweep_restores(session)).await;
@@ -439,7 +439,12 @@ async fn dispatch(
         (_, Statement::Show(show)) => show::run(session, show, out).await,
         (_, Statement::Describe(describe)) => show::describe(session, describe, out).await,
         (_, Statement::Set(items)) => administration::set::set(session, items, parameters).await,
-        (_, Statement::SetTransaction(set)) => administration::set::set_transaction(session, set),
+        (_, Statement::SetTransaction(set)) => {
+            administration::set::set_transaction(session, set).await
+        }
+        (_, Statement::ResetPersist(reset)) => {
+            administration::set::reset_persisted(session, reset).await
+        }
         (_, Statement::Prepare(prepare)) => {
             Box::pin(named::prepare_named(session, prepare)).await?;
             Ok(Outcome::default())

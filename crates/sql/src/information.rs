@@ -91,6 +91,10 @@ enum Source {
     Sequences(fn(&Session, &Hints, &Sizes, &Sequences) -> Result<Rows, SqlError>),
     /// There are none.
     Empty,
+    /// The connections of all SQL nodes.
+    Connections,
+    /// How the SQL nodes stand.
+    SqlNodes,
     /// From the workers of the data nodes: node and worker, then what they tell.
     Workers(Inspection),
     /// Likewise, of their replicas: about some tables after the other.
@@ -162,6 +166,8 @@ impl VirtualTable {
                 rows(session, hints, &sizes, &Known::of(session, tables.as_deref()).await?)?
             }
             Source::Empty => Vec::new(),
+            Source::Connections => server::processes(session).await?,
+            Source::SqlNodes => cluster::sql_nodes(session).await?,
             Source::Workers(what) => {
                 let answers = session.kernel.inspect(what, None).await?;
                 answers.into_iter().flat_map(rows_of_worker).collect()

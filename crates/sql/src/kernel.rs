@@ -31,7 +31,7 @@ use model::{
 };
 use stdx::{Duration, Instant, Prng};
 use vector::Block;
-use wire::Inspection;
+use wire::{Inspection, PeerQuestion};
 
 use crate::large::{colocating, write};
 use arrival::{is_from_data_node, traffic};
@@ -106,6 +106,11 @@ pub(crate) enum Ask {
     Inspect {
         what: Inspection,
         node: Option<NodeId>,
+    },
+    /// Asks other SQL nodes, or one.
+    Peers {
+        to: Option<NodeId>,
+        question: PeerQuestion,
     },
     Sleep(Duration),
     /// Gives up the lane's session with all that is under way in it.
@@ -667,6 +672,18 @@ impl Kernel {
         node: Option<NodeId>,
     ) -> Result<Vec<Inspected>, Failure> {
         match self.result(Ask::Inspect { what, node }).await? {
+            ClientResult::Inspected(answers) => Ok(answers),
+            other => Err(failure(other)),
+        }
+    }
+
+    /// Asks all other SQL nodes, or one; those that do not answer in time are left out.
+    pub(crate) async fn ask_peers(
+        &self,
+        to: Option<NodeId>,
+        question: PeerQuestion,
+    ) -> Result<Vec<Inspected>, Failure> {
+        match self.result(Ask::Peers { to, question }).await? {
             ClientResult::Inspected(answers) => Ok(answers),
             other => Err(failure(other)),
         }

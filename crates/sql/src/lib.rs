@@ -44,6 +44,7 @@ mod measures;
 mod memory;
 mod node;
 mod pace;
+mod peers;
 mod plan;
 mod prepared;
 mod result;

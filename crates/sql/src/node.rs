@@ -4,8 +4,8 @@
 //! A task per connection, the client library they share, and what passes between them: bytes, asks,
 //! answers, pauses, interruptions; when a task goes on that has paused.
 //! # Speaks
-//! in:  what `Client` takes; `Kill`; connection events
-//! out: what `Client` sends; `Kill` to the worker that hosts the connection
+//! in:  what `Client` takes; `Kill`; `RelayMessage::Question`; connection events
+//! out: what `Client` sends; `Kill` to the worker that hosts the connection; `RelayMessage::Reply`
 //! # Invariants
 //! 1. A task is polled only inside a handler, and only when something it may wait for has come.
 //! 2. An answer goes to the ask that caused it or to nobody.
@@ -28,7 +28,7 @@ use actor::{
 use client::{Client, ClientOptions, ClientResult, Token};
 use model::{Address, ClusterState, WorkerId};
 use stdx::{Duration, HashMap, Instant};
-use wire::Message;
+use wire::{Message, RelayMessage};
 
 use crate::audit;
 use crate::connection::{self, Greeting};
@@ -36,9 +36,11 @@ use crate::kernel::{Desk, Exchange, Interrupt, Kernel, Marks, Passed, Ticket};
 use crate::link::{Goodbye, Link, LinkState};
 use crate::measures::{tell_memory, tell_registry};
 use crate::pace::Askers;
+use crate::peers::{self, Numbering};
 use crate::session::Shared;
 use crate::session::options::SqlOptions;
 use crate::stacks::{Polled, Seat, Stacks, Task};
+use crate::variables::settings;
 
 /// Connections of a worker that may be logging in at a time.
 const LOGGING_IN_MAX: usize = 2_048;
@@ -95,6 +97,11 @@ struct Connection {
     is_leaving: bool,
 }
 
+/// How the connections of this process are numbered.
+fn numbering(ctx: &Ctx<'_>) -> Numbering {
+    Numbering::new(ctx.me().node, ctx.view().workers)
+}
+
 /// What a connection's task does.
 enum TaskState {
     /// It waits for something.
@@ -110,7 +117,11 @@ impl SqlNode {
     pub fn new(options: SqlOptions) -> Self {
         // Two sessions for each connection: its transaction, and what is done beside it. Few have a
         // third, for what they claim.
-        let client_options = ClientOptions { sessions_max: 1 << 17, ..ClientOptions::default() };
+        let client_options = ClientOptions {
+            sessions_max: 1 << 17,
+            answers_peers: true,
+            ..ClientOptions::default()
+        };
         let shared = Shared::new(&options);
         let stack = options.stack;
         let runner = Runner {
@@ -146,11 +157,7 @@ impl SqlNode {
     }
 
     fn open(&mut self, ctx: &mut Ctx<'_>, id: ConnectionId, peer: actor::ConnectionPeer) {
-        let workers = u32::from(ctx.view().workers.max(1));
-        let worker = u32::from(ctx.me().worker.0);
-        // The number tells which worker hosts the connection.
-        self.opened = self.opened.wrapping_add(1).max(1);
-        let number = self.opened.wrapping_mul(workers).wrapping_add(worker);
+        let number = self.next_number(ctx);
         let link = Rc::new(RefCell::new(LinkState::default()));
         let exchange = Rc::new(RefCell::new(Exchange::default()));
         exchange.borrow_mut().mutation = ctx.view().mutation;
@@ -177,6 +184,28 @@ impl SqlNode {
         self.connections.insert(id, Connection::new(number, Box::pin(task), link, exchange));
         self.by_number.insert(number, id);
         self.make_room(ctx, id);
+    }
+
+    /// A number that no other connection has.
+    fn next_number(&mut self, ctx: &Ctx<'_>) -> u32 {
+        loop {
+            let number = numbering(ctx).number(ctx.me().worker, self.opened);
+            self.opened = self.opened.wrapping_add(1);
+            if !self.by_number.contains_key(&number) {
+                return number;
+            }
+        }
+    }
+
+    /// Answers a question of another SQL node.
+    fn answer_peer(&mut self, ctx: &mut Ctx<'_>, from: Address, message: RelayMessage) {
+        let RelayMessage::Question { asker, session, request, question } = message else { return };
+        let shared = &self.runner.shared;
+        let (rows, kill) = peers::answer(&shared.directory, &shared.address, ctx.now(), question);
+        let reply = RelayMessage::Reply { asker, session, request, rows };
+        ctx.send(from, Message::Relay(Box::new(reply)));
+        shared.kills.borrow_mut().extend(kill);
+        self.pass_kills(ctx);
     }
 
     /// Takes note of a connection that is to log in. Where too many are, the one that has taken
@@ -258,9 +287,6 @@ impl SqlNode {
         ledger.counters.bytes_sent += connection.link.borrow().sent;
         ledger.counters.traffic.add(connection.exchange.borrow_mut().untold_traffic());
         drop(ledger);
-        let mut registry = self.runner.shared.directory.lock();
-        registry.locks.retain(|_, (owner, _)| *owner != connection.number);
-        drop(registry);
         if let Some(alarm) = connection.alarm {
             self.runner.alarms.remove(&(alarm, id, None));
         }
@@ -284,9 +310,8 @@ impl SqlNode {
     /// Sends on the KILLs that tasks of this worker have asked for.
     fn pass_kills(&mut self, ctx: &mut Ctx<'_>) {
         let kills = std::mem::take(&mut *self.runner.shared.kills.borrow_mut());
-        let workers = u32::from(ctx.view().workers.max(1));
         for (connection, query_only) in kills {
-            let worker = WorkerId((connection % workers) as u8);
+            let worker = numbering(ctx).worker(connection);
             let to = Address { worker, ..ctx.me() };
             ctx.send(to, Message::Kill { connection, query_only });
         }
@@ -604,8 +629,10 @@ impl Actor for SqlNode {
             self.kill(ctx, connection, query_only);
             return self.pass_events(ctx);
         }
-        // What is none for a client is none for anybody here.
-        let _ = self.runner.client.handle(ctx, from, message);
+        // What else is none for a client is none for anybody here.
+        if let Some(Message::Relay(relayed)) = self.runner.client.handle(ctx, from, message) {
+            self.answer_peer(ctx, from, *relayed);
+        }
         self.pass_events(ctx);
     }
 
@@ -623,6 +650,9 @@ impl Actor for SqlNode {
     }
 
     fn cluster_changed(&mut self, ctx: &mut Ctx<'_>, before: &ClusterState) {
+        if settings::differ(before, ctx.cluster()) {
+            settings::adopt(&self.runner.shared.directory, ctx.cluster());
+        }
         self.runner.client.cluster_changed(ctx, before);
         self.pass_events(ctx);
     }

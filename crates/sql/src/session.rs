@@ -54,6 +54,7 @@ use crate::variables::SessionVariables;
 
 use abandoned::Abandoned;
 use detached::Detached;
+use locks::{NamedLocks, Suspects};
 use options::{ServerAddress, SqlOptions};
 
 /// What the connections of a worker share.
@@ -89,6 +90,8 @@ pub(crate) struct Shared {
     pub(crate) pace: Pace,
     /// Temporary tables that nobody may own any more.
     pub(crate) leftovers: Leftovers,
+    /// Holders of named locks that nobody knew.
+    pub(crate) suspects: Suspects,
     /// Journals of copies whose processes may be gone.
     pub(crate) abandoned: Abandoned,
     /// Backups and restores that tasks of their own are to do.
@@ -150,6 +153,8 @@ pub(crate) struct Session {
     pub(crate) changes_rows: bool,
     /// Its temporary tables.
     pub(crate) temporary: Temporaries,
+    /// Its named locks.
+    pub(crate) named_locks: NamedLocks,
     /// RELEASE was said: the connection ends after this answer.
     pub released: bool,
     /// CLIENT_FOUND_ROWS: UPDATE counts rows that matched, not rows that changed.
@@ -272,6 +277,7 @@ impl Shared {
             statistics: Default::default(),
             pace: Pace::new(options.clock),
             leftovers: Default::default(),
+            suspects: Default::default(),
             abandoned: Default::default(),
             detached: Default::default(),
             met_older: Default::default(),
@@ -325,6 +331,7 @@ impl Session {
             found_rows: 0,
             changes_rows: false,
             temporary: Temporaries::new(seed),
+            named_locks: Default::default(),
             released: false,
             count_matched: false,
             statement_time: clock_base,

@@ -219,7 +219,7 @@ async fn unfiltered(session: &mut Session, show: &Show) -> Result<Listing, SqlEr
         Show::Engines => Ok(server::engines()),
         Show::Engine { .. } => Ok(Listing::of_texts(&["Type", "Name", "Status"])),
         Show::Plugins => Ok(server::plugins(session)),
-        Show::ProcessList(full) => Ok(server::processes(session, *full)),
+        Show::ProcessList(full) => server::processes(session, *full).await,
         Show::Grants { account, using } => server::grants(session, account.as_ref(), using),
         Show::Privileges => Ok(server::privileges()),
         Show::RoutineCode(is_function, _) => Err(server::no_routine_code(*is_function)),

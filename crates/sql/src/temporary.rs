@@ -34,7 +34,7 @@ use crate::kernel::{Failure, Kernel};
 use crate::session::{Session, Shared};
 
 /// The claims of sessions.
-const CLAIMS: Claims = Claims { table: "#sessions", column: "session", width: 8 };
+pub(crate) const CLAIMS: Claims = Claims { table: "#sessions", column: "session", width: 8 };
 /// How often an idle session that has temporary tables renews its claim.
 pub(crate) const RENEWAL: Duration = Duration::from_secs(30);
 /// How often a worker looks for what is left, at most.
@@ -68,6 +68,11 @@ impl Temporaries {
     /// Of a session with this number.
     pub(crate) fn new(owner: u64) -> Self {
         Self { owner, tables: BTreeMap::new(), going: Vec::new(), claimed: None }
+    }
+
+    /// The number of its session's claim.
+    pub(crate) fn owner(&self) -> u64 {
+        self.owner
     }
 
     /// Whether there are none.
@@ -139,12 +144,23 @@ impl Session {
         Ok(())
     }
 
+    /// Whether the session has something that is its own by its claim.
+    pub(crate) fn needs_claim(&self) -> bool {
+        !self.temporary.is_empty() || !self.named_locks.is_empty()
+    }
+
+    /// Whether it has got its claim in the present state of the cluster.
+    pub(crate) fn holds_claim(&self) -> bool {
+        self.temporary.claimed == Some(self.kernel.cluster().index)
+    }
+
     /// Renews the claim if the cluster has changed since: a node that has gone may have held it.
-    pub(crate) async fn renew_temporaries(&mut self) {
-        let index = self.kernel.cluster().index;
-        if !self.temporary.is_empty() && self.temporary.claimed != Some(index) {
+    pub(crate) async fn renew_claim(&mut self) {
+        if self.needs_claim() && !self.holds_claim() {
             // Who cannot renew it now does it next time.
-            let _ = self.claim_temporaries().await;
+            if self.claim_temporaries().await.is_ok() {
+                self.check_locks().await;
+            }
         }
     }
 

@@ -153,7 +153,9 @@ impl StatementTraits for Statement {
             Self::Describe(_) => Traits::new("show", Place::Show),
             Self::Show(show) => of_show(show),
             Self::Set(_) => Traits::new("set_option", Place::Variables).despite_expiry(),
-            Self::SetTransaction(_) => Traits::new("set_option", Place::Variables),
+            Self::SetTransaction(_) | Self::ResetPersist(_) => {
+                Traits::new("set_option", Place::Variables)
+            }
             Self::Truncate(_)
             | Self::CreateTable(_)
             | Self::AlterTable(_)

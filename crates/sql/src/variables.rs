@@ -2,7 +2,7 @@
 //!
 //! A variable's value is text, as SHOW VARIABLES prints it; of those that statements ask for all
 //! the time the meaning is kept beside it, in fields. A session begins with the server's values,
-//! given by SET GLOBAL. There is no file to keep them in: SET PERSIST is refused.
+//! given by SET GLOBAL and SET PERSIST, which all SQL nodes share.
 //!
 //! # Owns
 //! [`SessionVariables`], lookup of `@@name`, which changes of variables the client is told of.
@@ -10,7 +10,8 @@
 //! A field and the text of its variable never disagree: both change in one place.
 //! # Not here
 //! The table of variables (`registry`), what values they take (`value`), SET (`set`), the values
-//! that are found when they are asked for (`computed`), hints (`hint`), which values are refused
+//! that SQL nodes share (`settings`), those that are found when they are asked for (`computed`),
+//! hints (`hint`), which values are refused
 //! because nothing does what they promise (`promise`).
 
 pub(crate) mod compression;
@@ -18,6 +19,7 @@ pub(crate) mod computed;
 pub(crate) mod hint;
 pub(crate) mod promise;
 pub(crate) mod registry;
+pub(crate) mod settings;
 pub(crate) mod value;
 
 use std::collections::BTreeMap;

@@ -305,6 +305,9 @@ pub enum ControlMessage {
         /// The state that the client has; none of a client that can only be told whole states.
         #[codec(since = 14)]
         known: Option<KnownState>,
+        /// Whether it answers questions of other clients ([`crate::RelayMessage`]).
+        #[codec(since = 16)]
+        answers_peers: bool,
     },
     /// A client asks for a catalog change.
     Schema {

@@ -18,6 +18,7 @@ pub mod encoding;
 pub mod epoch;
 pub mod inspect;
 pub mod operation;
+pub mod relay;
 pub mod scan;
 pub mod stream;
 pub mod transaction;
@@ -41,6 +42,7 @@ pub use operation::{
     Effect, LockMode, Operation, OperationKind, OperationOutcome, OperationResult, Projection,
     WaitPolicy,
 };
+pub use relay::{PeerQuestion, RelayMessage};
 pub use scan::{
     ScanBatch, ScanId, ScanMessage, ScanOrder, ScanRequest, ScanRow, ScanRows, ScanSource,
     ScanStatus, ScanTransaction,
@@ -135,6 +137,9 @@ pub enum Message {
     /// Change streams, both ways.
     #[codec(since = 16)]
     Stream(Box<StreamMessage>),
+    /// A question of one SQL node to another, or its answer.
+    #[codec(since = 16)]
+    Relay(Box<RelayMessage>),
 }
 
 /// Long work, which an actor does in steps.
@@ -220,6 +225,7 @@ impl Message {
             Message::Scan(message) => message.name(),
             Message::Inspect(message) => message.name(),
             Message::Stream(message) => message.name(),
+            Message::Relay(message) => message.name(),
             Message::Kill { .. } => "Kill",
         }
     }

@@ -8,6 +8,7 @@ use super::Client;
 use super::durable::DurableCall;
 use super::inspect::InspectCall;
 use super::outcome::OutcomeCall;
+use super::peers::PeersCall;
 use super::read::ReadCall;
 use super::route::Life;
 use super::scan::ScanCall;
@@ -61,6 +62,7 @@ pub(super) enum Work {
     Outcome(OutcomeCall),
     Inspect(InspectCall),
     Stream(StreamCall),
+    Peers(PeersCall),
 }
 
 /// Shortest and longest time before a request is sent again; it doubles from retry to retry.
@@ -267,6 +269,7 @@ impl Client {
             Work::Outcome(_) => self.ask_outcome(ctx, token, call),
             Work::Inspect(_) => self.send_questions(ctx, token, call),
             Work::Stream(_) => self.send_fetches(ctx, token, call),
+            Work::Peers(_) => self.send_to_peers(ctx, token, call),
         }
     }
 
@@ -282,6 +285,7 @@ impl Client {
             Work::Outcome(_) => self.outcome_lost(ctx, token, call),
             Work::Inspect(_) => self.inspection_lost(ctx, token, call, None),
             Work::Stream(_) => self.fetches_lost(ctx, token, call, None),
+            Work::Peers(_) => self.peers_lost(ctx, token, call, None),
         }
     }
 
@@ -304,6 +308,7 @@ impl Client {
             Work::Outcome(work) => work.asked().into_iter().collect(),
             Work::Inspect(work) => work.awaited(),
             Work::Stream(work) => work.awaited(),
+            Work::Peers(work) => work.asking(),
         }
     }
 
@@ -318,6 +323,7 @@ impl Client {
                 match call.work {
                     Work::Inspect(_) => self.inspection_lost(ctx, token, call, Some(lost)),
                     Work::Stream(_) => self.fetches_lost(ctx, token, call, Some(lost)),
+                    Work::Peers(_) => self.peers_lost(ctx, token, call, Some(lost)),
                     Work::Scan(_) => self.scan_lost(ctx, token, call, lost),
                     _ => self.answer_lost(ctx, token, call),
                 }

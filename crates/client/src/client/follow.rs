@@ -73,10 +73,11 @@ pub(super) fn control_of(node: NodeId) -> Address {
     Address { node, worker: WorkerId(0), actor: ActorKind::Control }
 }
 
-/// Asks a node to tell its state, and each change of it from now on.
-fn ask(ctx: &mut Ctx<'_>, node: NodeId) {
+/// Asks a node to tell its state, and each change of it from now on; says whether this client
+/// answers questions of others.
+fn ask(ctx: &mut Ctx<'_>, node: NodeId, answers_peers: bool) {
     let known = KnownState { cluster: ctx.cluster().id, index: ctx.cluster().index };
-    let follow = ControlMessage::Follow { known: Some(known) };
+    let follow = ControlMessage::Follow { known: Some(known), answers_peers };
     ctx.send(control_of(node), Message::Control(Box::new(follow)));
 }
 
@@ -125,7 +126,7 @@ impl Client {
         if let Some(node) = next {
             self.follower.followed = Some(node);
             self.follower.told = false;
-            ask(ctx, node);
+            ask(ctx, node, self.options.answers_peers);
         }
     }
 
@@ -138,7 +139,7 @@ impl Client {
         }
         if self.follower.followed == Some(node) {
             probe!(ctx, "client: told of a change of a state that it does not have");
-            ask(ctx, node);
+            ask(ctx, node, self.options.answers_peers);
         }
     }
 

@@ -10,7 +10,7 @@
 //! # Not here
 //! Whether a state may be shown (`publish`).
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use actor::{Ctx, fault_point, probe};
@@ -32,6 +32,8 @@ pub(super) struct Followers {
     told: BTreeMap<Address, Option<KnownState>>,
     /// States on their way in pieces. Their followers are told of newer ones when they have them.
     sending: BTreeMap<Address, StatePieces>,
+    /// Those that answer questions of others.
+    answering: BTreeSet<Address>,
     /// The newest states, oldest first.
     states: VecDeque<Arc<ClusterState>>,
 }
@@ -49,8 +51,12 @@ impl Followers {
     }
 
     /// Notes that a client follows, and what it knows.
-    pub(super) fn add(&mut self, follower: Address, known: Option<KnownState>) {
+    pub(super) fn add(&mut self, follower: Address, known: Option<KnownState>, answers: bool) {
         self.told.insert(follower, known);
+        match answers {
+            true => self.answering.insert(follower),
+            false => self.answering.remove(&follower),
+        };
         self.sending.remove(&follower);
     }
 
@@ -59,15 +65,23 @@ impl Followers {
         self.told.keys().copied()
     }
 
+    /// One follower of each process that answers questions of others.
+    pub(super) fn answering(&self) -> Vec<Address> {
+        let mut all: Vec<Address> = self.answering.iter().copied().collect();
+        all.dedup_by_key(|follower| follower.node);
+        all
+    }
+
     /// The link to a node is gone, or was made anew.
     pub(super) fn forget(&mut self, node: NodeId) {
+        self.answering.retain(|follower| follower.node != node);
         self.told.retain(|follower, _| follower.node != node);
         self.sending.retain(|follower, _| follower.node != node);
     }
 
     /// Tells a follower of the newest state, also if it has been told before.
     pub(super) fn tell(&mut self, ctx: &mut Ctx<'_>, follower: Address) {
-        let Self { told, sending, states } = self;
+        let Self { told, sending, states, .. } = self;
         let Some(newest) = states.back() else { return };
         let Some(known) = told.get_mut(&follower).filter(|_| !sending.contains_key(&follower))
         else {
@@ -84,7 +98,7 @@ impl Followers {
 
     /// Tells all followers of the newest state.
     pub(super) fn tell_all(&mut self, ctx: &mut Ctx<'_>) {
-        let Self { told, sending, states } = self;
+        let Self { told, sending, states, .. } = self;
         let Some(newest) = states.back() else { return };
         let mut in_pieces = Vec::new();
         // Nearly all were told the same state last.

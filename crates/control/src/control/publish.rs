@@ -10,7 +10,7 @@ use model::{
     SchemaChange, SessionId, WorkerId,
 };
 use raftbare::{ClusterConfig, LogPosition, Term};
-use wire::{ControlMessage, KnownState, Message};
+use wire::{ControlMessage, KnownState, Message, RelayMessage};
 
 use super::{Control, control_of};
 use crate::consensus::node_of;
@@ -192,12 +192,37 @@ impl Control {
         ctx: &mut Ctx<'_>,
         from: Address,
         known: Option<KnownState>,
+        answers_peers: bool,
     ) {
         let follower = Address { actor: ActorKind::Client, ..from };
-        self.followers.add(follower, known);
+        self.followers.add(follower, known, answers_peers);
         self.tell_versions(ctx, follower);
         if self.state.index > ControlIndex(0) && self.shows_state() {
             self.followers.tell(ctx, follower);
+        }
+    }
+
+    /// Passes a question of a client on to others, or an answer to the one that asked.
+    pub(super) fn relay(&mut self, ctx: &mut Ctx<'_>, from: Address, relayed: RelayMessage) {
+        let mut send = |to, message| ctx.send(to, Message::Relay(Box::new(message)));
+        match relayed {
+            RelayMessage::Ask { session, request, to, question } => {
+                let mut peers = self.followers.answering();
+                peers.retain(|peer| peer.node != from.node && to.is_none_or(|to| to == peer.node));
+                let asked = RelayMessage::Asked { session, request, peers: peers.clone() };
+                send(from, asked);
+                for peer in peers {
+                    let question = question.clone();
+                    send(peer, RelayMessage::Question { asker: from, session, request, question });
+                }
+            }
+            RelayMessage::Reply { asker, session, request, rows } => {
+                send(asker, RelayMessage::Told { session, request, peer: from, rows });
+            }
+            // Those that only clients are sent.
+            RelayMessage::Asked { .. }
+            | RelayMessage::Question { .. }
+            | RelayMessage::Told { .. } => {}
         }
     }
 

@@ -586,7 +586,7 @@ fn clients_change_the_schema_anywhere() {
     assert_eq!(change(&mut world, 1, 1, &create("early")), Err(ErrorCode::NotServing));
     world.await_active();
     let (address, _) = client();
-    world.send(address, NodeId(2), ControlMessage::Follow { known: None });
+    world.send(address, NodeId(2), ControlMessage::Follow { known: None, answers_peers: false });
     world.run(50);
     assert!(matches!(world.inbox.pop_front(), Some(Message::Control(_))), "what all speak");
     assert!(matches!(world.inbox.pop_front(), Some(Message::State(_))));
@@ -719,7 +719,7 @@ fn a_client_without_a_state_is_sent_it_piece_by_piece() {
     let (client, _) = client();
     let follow = || {
         let known = wire::KnownState { cluster: first.id, index: ControlIndex(0) };
-        ControlMessage::Follow { known: Some(known) }
+        ControlMessage::Follow { known: Some(known), answers_peers: false }
     };
     world.send(client, NodeId(2), follow());
     world.run(20);

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use model::schema::{BUCKET_COUNT, COLUMNS_MAX, INDEXES_MAX, KEY_SIZE_MAX, ROW_SIZE_MAX};
 use model::{
     ClusterState, Column, ColumnId, ColumnType, Description, Epoch, ErrorCode, IndexId, IndexState,
-    KeyEncoder, LargeForm, OrderedIndexDef, RowLayout, SchemaChange, Table, TableId,
+    KeyEncoder, LargeForm, OrderedIndexDef, RowLayout, SchemaChange, SettingChange, Table, TableId,
     UniqueIndexDef,
 };
 
@@ -69,6 +69,7 @@ pub(super) fn change(
         SchemaChange::ChangeAccounts { seen, changes } => accounts::change(state, *seen, changes),
         SchemaChange::KeepStream { name, tables } => streams::keep(state, name, tables),
         SchemaChange::DropStream { name } => streams::end(state, name),
+        SchemaChange::ChangeSettings { changes } => change_settings(state, changes),
         SchemaChange::CreateOrderedIndex { table, name, columns } => {
             create_ordered_index(state, *table, name, columns)
         }
@@ -82,6 +83,18 @@ pub(super) fn change(
         SchemaChange::ColocateParts { change } => colocating(state, change),
         SchemaChange::Together { expected, changes } => together(state, expected, changes),
     }
+}
+
+/// Gives variables of SQL nodes values, if there is room for them.
+fn change_settings(
+    state: &mut ClusterState,
+    changes: &[(String, SettingChange)],
+) -> Result<TableId, ErrorCode> {
+    changes.iter().try_for_each(|(name, _)| check_name(name))?;
+    let restarts = u32::try_from(state.restarts.len()).unwrap_or(u32::MAX);
+    let changed = state.settings.changed(changes, restarts).ok_or(ErrorCode::BadDefinition)?;
+    state.settings = Arc::new(changed);
+    Ok(NO_TABLE)
 }
 
 /// Carries out a change; a table of parts that it makes is colocated with its base table.

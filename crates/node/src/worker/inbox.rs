@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use model::{ActorKind, ControlIndex, Incarnation, NodeId};
 use wire::{
-    Class, ControlMessage, Envelope, EpochMessage, InspectMessage, Message, ScanMessage,
-    StreamMessage,
+    Class, ControlMessage, Envelope, EpochMessage, InspectMessage, Message, RelayMessage,
+    ScanMessage, StreamMessage,
 };
 
 use super::sender;
@@ -172,7 +172,13 @@ impl Inbox {
 /// Whether actors of this kind take such messages.
 pub(super) fn fits(to: ActorKind, message: &Message) -> bool {
     match to {
-        ActorKind::Control => matches!(message, Message::Control(_)),
+        ActorKind::Control => match message {
+            Message::Control(_) => true,
+            Message::Relay(message) => {
+                matches!(**message, RelayMessage::Ask { .. } | RelayMessage::Reply { .. })
+            }
+            _ => false,
+        },
         ActorKind::Epochs => {
             matches!(message, Message::Epoch(message) if !sender::is_of_driver(message))
         }
@@ -206,6 +212,7 @@ pub(super) fn fits(to: ActorKind, message: &Message) -> bool {
             ),
             Message::Inspect(message) => matches!(**message, InspectMessage::Answer { .. }),
             Message::Stream(message) => matches!(**message, StreamMessage::Piece { .. }),
+            Message::Relay(message) => sender::is_of_relay(message),
             _ => false,
         },
     }

@@ -14,7 +14,7 @@
 use model::{ActorKind, Incarnation, NodeId, SessionId};
 use wire::{
     ClientRequest, ControlMessage, CoordinatorMessage, Envelope, EpochMessage, InspectMessage,
-    Inspection, Message, ParticipantMessage, ScanMessage, ScanRequest, StreamMessage,
+    Inspection, Message, ParticipantMessage, RelayMessage, ScanMessage, ScanRequest, StreamMessage,
 };
 
 use super::inbox;
@@ -109,6 +109,7 @@ fn is_request(message: &Message) -> bool {
                 | ControlMessage::NextPiece { .. }
                 | ControlMessage::Schema { .. }
         ),
+        Message::Relay(message) => !is_of_relay(message),
         _ => false,
     }
 }
@@ -120,6 +121,7 @@ fn is_sent_by(from: ActorKind, message: &Message) -> bool {
             // A node leaves when its own host says so.
             Message::Control(message) => !matches!(**message, ControlMessage::LeaveRequest),
             Message::State(_) | Message::StateChange(_) => true,
+            Message::Relay(message) => is_of_relay(message),
             _ => false,
         },
         ActorKind::Epochs => match message {
@@ -158,6 +160,14 @@ fn is_sent_by(from: ActorKind, message: &Message) -> bool {
         }
         ActorKind::IndexBuilder | ActorKind::Client => is_request(message),
     }
+}
+
+/// Whether who passes questions of clients on tells clients this.
+pub(super) fn is_of_relay(message: &RelayMessage) -> bool {
+    matches!(
+        message,
+        RelayMessage::Asked { .. } | RelayMessage::Question { .. } | RelayMessage::Told { .. }
+    )
 }
 
 /// Whether the driver of epochs tells coordinators this.
@@ -268,6 +278,10 @@ fn of_client(envelope: &Envelope) -> Option<&'static str> {
             ControlMessage::Schema { session, .. } => !own(session),
             _ => false,
         },
+        Message::Relay(message) => match &**message {
+            RelayMessage::Ask { session, .. } => !own(session),
+            _ => false,
+        },
         _ => false,
     };
     if theirs { SESSION } else { None }
@@ -349,7 +363,7 @@ mod tests {
     fn clients_ask_for_the_pieces_of_a_state() {
         let of_state = wire::KnownState { cluster: model::ClusterId(1), index: ControlIndex(7) };
         for message in [
-            ControlMessage::Follow { known: Some(of_state) },
+            ControlMessage::Follow { known: Some(of_state), answers_peers: false },
             ControlMessage::NextPiece { of: of_state, number: 1 },
         ] {
             let message = Message::Control(Box::new(message));

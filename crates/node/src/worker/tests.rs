@@ -428,7 +428,8 @@ fn a_link_that_was_silent_carries_no_rows_any_more() {
     run(&mut worker);
     assert!(!answers(&mut worker), "something before it was lost");
     // What the control plane says passes: it repeats everything.
-    let control = Message::Control(Box::new(ControlMessage::Follow { known: None }));
+    let control =
+        Message::Control(Box::new(ControlMessage::Follow { known: None, answers_peers: false }));
     let to = Address { actor: ActorKind::Control, ..participant(1) };
     worker.deliver(Envelope { to, ..to_data(2, 2, 5, control) });
     assert_eq!(worker.message_count(), 1);

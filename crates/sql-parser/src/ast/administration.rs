@@ -31,6 +31,15 @@ pub struct SetTransaction {
     pub read_only: Option<bool>,
 }
 
+/// RESET PERSIST.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResetPersist {
+    /// IF EXISTS.
+    pub if_exists: bool,
+    /// The variable; all of them if none is named.
+    pub variable: Option<Ident>,
+}
+
 /// The isolation levels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IsolationLevel {

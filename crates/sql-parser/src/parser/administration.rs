@@ -3,8 +3,8 @@
 use super::{Parser, Result};
 use crate::ast::{
     Describe, Execute, Explain, ExplainFormat, ExplainTarget, Flush, FlushTarget, Histogram, Kill,
-    MaintenanceOperation, Prepare, PrepareSource, StartTransaction, Statement, TableLock,
-    TableLockKind, TableMaintenance, TransactionEnd,
+    MaintenanceOperation, Prepare, PrepareSource, ResetPersist, StartTransaction, Statement,
+    TableLock, TableLockKind, TableMaintenance, TransactionEnd,
 };
 use crate::keyword::Keyword as K;
 use crate::lexer::Kind;
@@ -131,6 +131,16 @@ impl Parser<'_> {
         let follows = !matches!(self.peek().kind, Kind::End | Kind::Semicolon);
         let word = if follows { self.eat_any(&[K::Connection, K::Query]) } else { None };
         Ok(Statement::Kill(Kill { query: word == Some(K::Query), id: self.expr()? }))
+    }
+
+    /// At RESET PERSIST.
+    pub(super) fn reset_persist(&mut self) -> Result<Statement> {
+        self.advance();
+        self.expect_word(K::Persist)?;
+        let if_exists = self.if_exists()?;
+        let ends = matches!(self.token.kind, Kind::End | Kind::Semicolon);
+        let variable = if ends && !if_exists { None } else { Some(self.ident()?) };
+        Ok(Statement::ResetPersist(ResetPersist { if_exists, variable }))
     }
 
     /// At EXPLAIN, DESCRIBE or DESC.

@@ -5,8 +5,8 @@ use super::expression::scope_text;
 use crate::ast::{
     CreatedObject, Describe, EngineReport, Execute, Explain, ExplainFormat, ExplainTarget, Flush,
     FlushTarget, Ident, IsolationLevel, Kill, MaintenanceOperation, Prepare, PrepareSource,
-    SetItem, SetTransaction, Show, ShowFilter, StartTransaction, TableLock, TableLockKind,
-    TableMaintenance, TransactionEnd, VariableTarget,
+    ResetPersist, SetItem, SetTransaction, Show, ShowFilter, StartTransaction, TableLock,
+    TableLockKind, TableMaintenance, TransactionEnd, VariableTarget,
 };
 
 impl Printer<'_> {
@@ -29,6 +29,17 @@ impl Printer<'_> {
             None => {}
             Some(true) => self.put(" RELEASE"),
             Some(false) => self.put(" NO RELEASE"),
+        }
+    }
+
+    pub(super) fn reset_persist(&mut self, reset: &ResetPersist) {
+        self.put("RESET PERSIST");
+        if reset.if_exists {
+            self.put(" IF EXISTS");
+        }
+        if let Some(variable) = &reset.variable {
+            self.put(" ");
+            self.ident(variable);
         }
     }
 

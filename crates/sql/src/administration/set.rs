@@ -8,16 +8,17 @@
 //! Which values are allowed (`value`), evaluation of expressions (`execute`).
 
 use collation::{Charset, CollationId};
+use model::SettingChange;
 use sql_expression::{SqlError, SqlMode};
 use sql_parser::ast::{self, Expr, SetItem, VariableScope, VariableTarget};
 use sqltype::Datum;
 
 use crate::catalog::{column, error};
+use crate::execute;
 use crate::result::Outcome;
 use crate::session::{Isolation, Level, Session};
 use crate::variables::registry::{self, Scope, Variable};
-use crate::variables::{SessionVariables, unknown, value};
-use crate::{audit, execute};
+use crate::variables::{SessionVariables, settings, unknown, value};
 
 /// An assignment that has been checked.
 enum Assignment {
@@ -26,7 +27,7 @@ enum Assignment {
     /// A variable of the session.
     Session(&'static Variable, Option<String>),
     /// A variable of the server.
-    Global(&'static Variable, Option<String>),
+    Server(&'static Variable, SettingChange),
     /// `@@transaction_isolation`, without a scope: only for the next transaction.
     NextIsolation(Isolation),
     /// `@@transaction_read_only`, likewise.
@@ -47,9 +48,46 @@ pub(crate) async fn set(
     for item in items {
         assignments.push(check(session, item, parameters).await?);
     }
-    for assignment in assignments {
+    let (shared, own): (Vec<_>, Vec<_>) = assignments
+        .into_iter()
+        .partition(|assignment| matches!(assignment, Assignment::Server(..)));
+    let of_server = |assignment| match assignment {
+        Assignment::Server(variable, change) => Some((variable, change)),
+        _ => None,
+    };
+    settings::change(session, shared.into_iter().filter_map(of_server).collect()).await?;
+    for assignment in own {
         assign(session, assignment, parameters).await?;
     }
+    Ok(Outcome::default())
+}
+
+/// RESET PERSIST: of one variable, or of all.
+pub(crate) async fn reset_persisted(
+    session: &mut Session,
+    reset: &ast::ResetPersist,
+) -> Result<Outcome, SqlError> {
+    let cluster = session.kernel.cluster();
+    let kept = || cluster.settings.kept().filter_map(|(name, _)| registry::find(name));
+    let forget = |variable| (variable, SettingChange::Forget);
+    let changes = match &reset.variable {
+        None => kept().map(forget).collect(),
+        Some(name) => {
+            let found = kept().find(|variable| name.as_str().eq_ignore_ascii_case(variable.name));
+            if found.is_none() {
+                let text =
+                    format!("Variable {} does not exist in persisted config file", name.as_str());
+                let error = SqlError::new(3615, "HY000", text);
+                if !reset.if_exists {
+                    return Err(error);
+                }
+                let most = session.variables.max_error_count as usize;
+                session.diagnostics.push(Level::Warning, error, most);
+            }
+            found.map(forget).into_iter().collect()
+        }
+    };
+    settings::change(session, changes).await?;
     Ok(Outcome::default())
 }
 
@@ -68,9 +106,6 @@ async fn check(
             let global = check_scope(variable, target)?;
             let text = text_of(session, variable, global, expr, parameters).await?;
             session.check_promise(variable, text.as_deref())?;
-            if target.scope == Some(VariableScope::Persist) {
-                session.promised("SET PERSIST", "values are not kept when the process ends")?;
-            }
             assignment(session, variable, target, global, text)
         }
         SetItem::TriggerColumn(..) => Err(error::unsupported("TRIGGER")),
@@ -104,10 +139,7 @@ fn check_scope(variable: &Variable, target: &VariableTarget) -> Result<bool, Sql
     let name = variable.name;
     let global = match target.scope {
         None | Some(VariableScope::Session) => false,
-        Some(VariableScope::Global | VariableScope::Persist) => true,
-        Some(VariableScope::PersistOnly) => {
-            return Err(error::unsupported("SET PERSIST_ONLY"));
-        }
+        Some(VariableScope::Global | VariableScope::Persist | VariableScope::PersistOnly) => true,
     };
     if !variable.is_dynamic {
         let message = format!("Variable '{name}' is a read only variable");
@@ -138,12 +170,6 @@ fn check_scope(variable: &Variable, target: &VariableTarget) -> Result<bool, Sql
 /// Variables of sessions that only SET GLOBAL changes, for sessions to come.
 const IS_FIXED_IN_SESSIONS: [&str; 3] =
     ["max_allowed_packet", "max_user_connections", "net_buffer_length"];
-
-/// The variable that is the budget of all statements.
-const QUERY_MEMORY: &str = "global_connection_memory_limit";
-
-/// The variable that is the budget of all temporary files, and of those of a statement.
-const TEMP_SPACE: &str = "nines_temp_space";
 
 /// The text a variable is to have.
 async fn text_of(
@@ -218,11 +244,19 @@ fn assignment(
             Err(SqlError::new(1231, "42000", message))
         }
         _ if global => match text {
-            Some(text) => Ok(Assignment::Global(variable, Some(text))),
-            None if variable.initial.is_none() => Ok(Assignment::Global(variable, None)),
-            None => Err(value::wrong_value(variable.name, "NULL")),
+            None if variable.initial.is_some() => Err(value::wrong_value(variable.name, "NULL")),
+            text => Ok(Assignment::Server(variable, by_scope(target.scope)(text))),
         },
         _ => Ok(Assignment::Session(variable, text)),
+    }
+}
+
+/// What SET of this scope does to a variable of the server.
+fn by_scope(scope: Option<VariableScope>) -> fn(Option<String>) -> SettingChange {
+    match scope {
+        Some(VariableScope::Persist) => SettingChange::Keep,
+        Some(VariableScope::PersistOnly) => SettingChange::KeepOnly,
+        _ => SettingChange::Run,
     }
 }
 
@@ -249,28 +283,8 @@ async fn assign(
             execute::value(session, &expr, parameters).await?;
         }
         Assignment::Session(variable, text) => assign_session(session, variable, text).await?,
-        Assignment::Global(variable, text) if variable.name == QUERY_MEMORY => {
-            let memory = session.shared.directory.memory();
-            let given = text.and_then(|text| text.parse().ok());
-            memory.set_limit(given.unwrap_or(memory.configured()));
-        }
-        Assignment::Global(variable, text) if variable.name == audit::FLUSH => {
-            if let (Some("ON"), Some(auditor)) = (text.as_deref(), &session.shared.audit) {
-                auditor.log.flush();
-            }
-        }
-        Assignment::Global(variable, text) => {
-            if variable.name == TEMP_SPACE
-                && let Some(bytes) = text.as_deref().and_then(|text| text.parse().ok())
-            {
-                session.shared.directory.memory().temp_space().set_limit(bytes);
-            }
-            let mut registry = session.shared.directory.lock();
-            registry.globals_version += 1;
-            match text {
-                Some(text) => registry.globals.insert(variable.name.to_owned(), text),
-                None => registry.globals.remove(variable.name),
-            };
+        Assignment::Server(variable, change) => {
+            settings::change(session, vec![(variable, change)]).await?;
         }
         Assignment::NextIsolation(level) => session.transaction.isolation_once = Some(level),
         Assignment::NextReadOnly(read_only) => {
@@ -344,7 +358,7 @@ fn client_charset(
 }
 
 /// SET [GLOBAL | SESSION] TRANSACTION.
-pub(crate) fn set_transaction(
+pub(crate) async fn set_transaction(
     session: &mut Session,
     set: &ast::SetTransaction,
 ) -> Result<Outcome, SqlError> {
@@ -374,14 +388,12 @@ pub(crate) fn set_transaction(
                 }
             }
         }
-        Some(_) => {
-            let mut registry = session.shared.directory.lock();
-            registry.globals_version += 1;
-            for (name, value) in values {
-                if let Some(value) = value {
-                    registry.globals.insert(name.to_owned(), value.to_owned());
-                }
-            }
+        Some(scope) => {
+            let change = |(name, value): (&str, Option<&str>)| {
+                let change = by_scope(Some(scope))(Some(value?.to_owned()));
+                Some((registry::find(name)?, change))
+            };
+            settings::change(session, values.into_iter().filter_map(change).collect()).await?;
         }
     }
     Ok(Outcome::default())

@@ -140,7 +140,10 @@ impl Harness {
             match &statement {
                 Statement::Set(items) => crate::administration::set::set(session, items, &[]).await,
                 Statement::SetTransaction(set) => {
-                    crate::administration::set::set_transaction(session, set)
+                    crate::administration::set::set_transaction(session, set).await
+                }
+                Statement::ResetPersist(reset) => {
+                    crate::administration::set::reset_persisted(session, reset).await
                 }
                 Statement::Insert(insert) => crate::execute::insert(session, insert, &[]).await,
                 Statement::Update(update) => crate::execute::update(session, update, &[]).await,
@@ -327,6 +330,7 @@ impl World {
                 }
                 ClientResult::Inspected(told)
             }
+            Ask::Peers { .. } => ClientResult::Inspected(Vec::new()),
             Ask::RollbackTo(_) => ClientResult::RolledBack,
             Ask::Sleep(_) => {
                 self.paused += 1;

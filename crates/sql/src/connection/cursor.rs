@@ -212,7 +212,7 @@ impl Keeper {
             flags,
             packet_max: session.variables.max_allowed_packet as usize,
             patience: Duration::from_secs(session.idle_timeout()),
-            renews: !session.temporary.is_empty(),
+            renews: session.needs_claim(),
             kernel: session.kernel.clone(),
             shared: session.shared.clone(),
         }

@@ -14,6 +14,7 @@ use wire::Inspection;
 use super::schema::node_group;
 use super::{Hints, Kind, Rows, Source, VirtualColumn, VirtualTable, column, nullable, text};
 use crate::catalog::names;
+use crate::peers::{self, Standing};
 use crate::session::Session;
 
 const fn nines(
@@ -42,6 +43,19 @@ pub(super) static TABLES: &[VirtualTable] = &[
             nullable("node_group", Kind::UInt),
         ],
         Source::Here(nodes),
+    ),
+    nines(
+        "sql_nodes",
+        &[
+            NODE,
+            column("hostname", Kind::Text(255)),
+            column("port", Kind::UInt),
+            column("version", Kind::Text(64)),
+            column("connections", Kind::UBigInt),
+            column("running", Kind::UBigInt),
+            column("uptime_s", Kind::UBigInt),
+        ],
+        Source::SqlNodes,
     ),
     nines(
         "partitions",
@@ -192,6 +206,22 @@ pub(super) static TABLES: &[VirtualTable] = &[
         Source::Workers(Inspection::Recorder),
     ),
 ];
+
+/// The SQL nodes that answer.
+pub(super) async fn sql_nodes(session: &Session) -> Result<Rows, SqlError> {
+    let row = |standing: Standing| {
+        vec![
+            Datum::UInt(standing.node.0.into()),
+            text(&standing.hostname),
+            Datum::UInt(standing.port),
+            text(&standing.version),
+            Datum::UInt(standing.connections.0),
+            Datum::UInt(standing.connections.1),
+            Datum::UInt(standing.uptime.as_millis() / 1_000),
+        ]
+    };
+    Ok(peers::standings(session).await?.into_iter().map(row).collect())
+}
 
 fn nodes(session: &Session, _: &Hints) -> Result<Rows, SqlError> {
     let cluster = session.kernel.cluster();

@@ -65,7 +65,7 @@ pub(super) static TABLES: &[VirtualTable] = &[
             nullable("STATE", Kind::Text(64)),
             nullable("INFO", Kind::LongText),
         ],
-        Source::Here(|session, _| Ok(server::processes(session))),
+        Source::Connections,
     ),
     performance(
         "metadata_locks",

@@ -15,6 +15,7 @@ use super::{
     Hints, Kind, Rows, Source, VirtualTable, column, information, nullable, optional, text,
 };
 use crate::account::privilege::Privileges;
+use crate::peers;
 use crate::session::Session;
 
 const NAME: Kind = Kind::Text(64);
@@ -94,7 +95,7 @@ pub(super) static TABLES: &[VirtualTable] = &[
             nullable("STATE", NAME),
             nullable("INFO", Kind::LongText),
         ],
-        Source::Here(|session, _| Ok(processes(session))),
+        Source::Connections,
     ),
 ];
 
@@ -182,27 +183,24 @@ fn keywords(_: &Session, _: &Hints) -> Result<Rows, SqlError> {
     Ok(sql_parser::keywords().map(row).collect())
 }
 
-/// The connections of the process, with the columns of PROCESSLIST.
-pub(crate) fn processes(session: &Session) -> Rows {
-    let now = session.kernel.now();
+/// The connections of all SQL nodes, with the columns of PROCESSLIST.
+pub(crate) async fn processes(session: &Session) -> Result<Rows, SqlError> {
     let sees_all = session.rights().is_ok_and(|rights| rights.global.has(Privileges::PROCESS));
-    let registry = session.shared.directory.lock();
-    let processes = registry.processes();
-    let seen = processes.iter().filter(|process| sees_all || process.user == session.own_name());
-    let rows = seen.map(|process| {
-        let seconds = now.since(process.since).as_millis() / 1_000;
+    let all = peers::connections(session).await?;
+    let seen = all.iter().filter(|listed| sees_all || listed.user == session.own_name());
+    let rows = seen.map(|listed| {
         vec![
-            Datum::UInt(process.id.into()),
-            text(&process.user),
-            text(&process.host),
-            optional(process.database.as_ref()),
-            text(process.command),
-            Datum::Int(seconds as i64),
-            text(process.state),
-            optional(process.statement()),
+            Datum::UInt(listed.id),
+            text(&listed.user),
+            text(&listed.host),
+            optional(listed.database.as_ref()),
+            text(&listed.command),
+            Datum::Int((listed.elapsed.as_millis() / 1_000) as i64),
+            text(&listed.state),
+            optional(listed.statement.as_ref()),
         ]
     });
-    rows.collect()
+    Ok(rows.collect())
 }
 
 /// The counters of SHOW STATUS by name; `global` for those of the server, else with the session's

@@ -91,6 +91,7 @@ impl Desk {
             Ask::AwaitDurable { epoch, peek } => client.await_durable(ctx, session, epoch, peek),
             Ask::Schema(change) => client.change_schema(ctx, session, change),
             Ask::Inspect { what, node } => client.inspect(ctx, session, what, node),
+            Ask::Peers { to, question } => client.ask_peers(ctx, session, to, question),
             Ask::Scan(spec) => {
                 let token = client.scan(ctx, session, *spec);
                 self.tokens.insert(ticket, token);

@@ -192,7 +192,7 @@ pub(super) fn plugins(session: &Session) -> Listing {
 }
 
 /// SHOW [FULL] PROCESSLIST.
-pub(super) fn processes(session: &Session, full: bool) -> Listing {
+pub(super) async fn processes(session: &Session, full: bool) -> Result<Listing, SqlError> {
     let mut listing = Listing::new([
         ("Id", unsigned()),
         ("User", text(32)),
@@ -203,14 +203,14 @@ pub(super) fn processes(session: &Session, full: bool) -> Listing {
         ("State", text(64)),
         ("Info", if full { long_text() } else { text(INFO_LENGTH_MAX as u32) }),
     ]);
-    for mut row in server::processes(session) {
+    for mut row in server::processes(session).await? {
         if let Some(Datum::Bytes(info)) = row.last_mut().filter(|_| !full) {
             let text = String::from_utf8_lossy(info);
             *info = text.chars().take(INFO_LENGTH_MAX).collect::<String>().into_bytes().into();
         }
         listing.push(row);
     }
-    listing
+    Ok(listing)
 }
 
 /// SHOW GRANTS: one's own with the active roles, or with the right to read the grant tables those

@@ -188,6 +188,54 @@ fn scopes_are_kept_apart() {
     assert_eq!(SessionVariables::new(&globals).max_execution_time, 5);
 }
 
+#[test]
+fn persisted_values_are_the_clusters_and_can_be_forgotten() {
+    let mut harness = Harness::new();
+    let global = Some(VariableScope::Global);
+    harness.ok("SET PERSIST wait_timeout = 5, PERSIST_ONLY max_execution_time = 7");
+    assert_eq!(read(&harness, global, "wait_timeout"), Ok(Datum::UInt(5)));
+    assert_eq!(read(&harness, global, "max_execution_time"), Ok(Datum::UInt(0)));
+    let kept = |harness: &Harness| {
+        let cluster = harness.session.kernel.cluster();
+        let text =
+            |(name, value): (&str, Option<&str>)| format!("{name}={}", value.unwrap_or("NULL"));
+        cluster.settings.kept().map(text).collect::<Vec<_>>()
+    };
+    assert_eq!(kept(&harness), ["max_execution_time=7", "wait_timeout=5"]);
+    harness.ok("SET GLOBAL wait_timeout = 6");
+    assert_eq!(read(&harness, global, "wait_timeout"), Ok(Datum::UInt(6)));
+    harness.ok("RESET PERSIST IF EXISTS wait_timeout");
+    assert_eq!(read(&harness, global, "wait_timeout"), Ok(Datum::UInt(6)));
+    assert_eq!(kept(&harness), ["max_execution_time=7"]);
+    assert_eq!(harness.error("RESET PERSIST wait_timeout").0, 3615);
+    harness.ok("RESET PERSIST IF EXISTS wait_timeout");
+    assert_eq!(harness.warnings(), [3615]);
+    harness.ok("RESET PERSIST");
+    assert!(kept(&harness).is_empty());
+    // Files of a host are no other host's.
+    assert_eq!(harness.error("SET PERSIST ssl_cert = '/a'").0, 1235);
+    harness.ok("SET GLOBAL ssl_cert = '/a'");
+    assert_eq!(read(&harness, global, "ssl_cert"), Ok(Datum::text("/a")));
+    assert_eq!(harness.session.kernel.cluster().settings.values(0).count(), 1);
+    // All values together are bounded.
+    let long = "x".repeat(70_000);
+    let (code, message) = harness.error(&format!("SET GLOBAL init_file = '{long}'"));
+    assert_eq!(code, 1238, "{message}");
+    let (code, message) = harness.error(&format!("SET PERSIST ft_boolean_syntax = '{long}'"));
+    assert_eq!((code, message.contains("RESET PERSIST gives room")), (1105, true), "{message}");
+}
+
+#[test]
+fn while_a_node_is_too_old_global_values_are_one_sql_nodes() {
+    let mut harness = Harness::new();
+    harness.world.exchange.borrow_mut().protocol = 15;
+    harness.ok("SET GLOBAL wait_timeout = 6");
+    assert_eq!(harness.warnings(), [1105]);
+    let global = Some(VariableScope::Global);
+    assert_eq!(read(&harness, global, "wait_timeout"), Ok(Datum::UInt(6)));
+    assert_eq!(harness.error("SET PERSIST wait_timeout = 7").0, 1235);
+}
+
 /// What would protect, place or keep something is not taken as if it did.
 #[test]
 fn what_promises_more_than_there_is_is_refused_unless_it_is_to_be_ignored() {
@@ -200,7 +248,6 @@ fn what_promises_more_than_there_is_is_refused_unless_it_is_to_be_ignored() {
         "SET GLOBAL init_connect = 'SELECT 1'",
         "SET default_table_encryption = ON",
         "SET sql_generate_invisible_primary_key = ON",
-        "SET PERSIST wait_timeout = 5",
         "CREATE TABLE a (i INT) TABLESPACE ts STORAGE DISK",
         "CREATE TABLE b (i INT STORAGE DISK)",
         "CREATE TABLE c (i INT) STORAGE DISK",

@@ -1,0 +1,312 @@
+//! What SQL nodes ask each other: connections, KILL, how a node stands.
+//!
+//! # Owns
+//! The numbers of connections, which tell the SQL node and the worker that host one
+//! ([`Numbering`]); questions to other SQL nodes, and the answers to theirs.
+//! # Guarantees
+//! A number is of one connection in the whole cluster. A peer that does not answer in time is left
+//! out.
+//! # Not here
+//! Rights: whoever asks has checked them (`administration`, `information`). The way of a question
+//! (`wire::relay`, `client`).
+
+use model::{NodeId, Value, WorkerId};
+use sql_expression::SqlError;
+use stdx::{Duration, Instant};
+use wire::PeerQuestion;
+use wire::relay::{CONNECTIONS_MAX, TEXT_MAX};
+
+use crate::directory::{Directory, Process};
+use crate::kernel::Failure;
+use crate::session::Session;
+use crate::session::options::ServerAddress;
+use crate::variables::VERSION;
+
+/// A connection of any SQL node, as lists show it.
+#[derive(Clone, Debug)]
+pub(crate) struct Listed {
+    /// CONNECTION_ID().
+    pub(crate) id: u64,
+    /// Account name.
+    pub(crate) user: String,
+    /// Where from.
+    pub(crate) host: String,
+    /// Default database.
+    pub(crate) database: Option<String>,
+    /// `Sleep`, `Query`, …
+    pub(crate) command: String,
+    /// How long it has been in this command.
+    pub(crate) elapsed: Duration,
+    /// What it is doing.
+    pub(crate) state: String,
+    /// The statement that it runs; of another SQL node's its beginning.
+    pub(crate) statement: Option<String>,
+}
+
+/// How an SQL node stands.
+#[derive(Clone, Debug)]
+pub(crate) struct Standing {
+    /// The node.
+    pub(crate) node: NodeId,
+    /// `@@hostname`.
+    pub(crate) hostname: String,
+    /// `@@port`.
+    pub(crate) port: u64,
+    /// `@@version`.
+    pub(crate) version: String,
+    /// Open connections, and those of them that run a statement.
+    pub(crate) connections: (u64, u64),
+    /// How long its process has served.
+    pub(crate) uptime: Duration,
+}
+
+/// How a KILL ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Killed {
+    /// There is no such connection.
+    Unknown,
+    /// It is told.
+    Told,
+    /// It is another account's.
+    Foreign,
+}
+
+/// How connections get their numbers: the low byte is the SQL node's, the rest tells the worker.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Numbering {
+    node: u32,
+    workers: u32,
+}
+
+impl Numbering {
+    /// That of an SQL node with so many workers.
+    pub(crate) fn new(node: NodeId, workers: u8) -> Self {
+        Self { node: u32::from(node.0 & 0xff), workers: u32::from(workers.max(1)) }
+    }
+
+    /// The number of a worker's connection: the `count`-th one, from 1 on. Numbers come again after
+    /// 16 million connections of the node.
+    pub(crate) fn number(self, worker: WorkerId, count: u32) -> u32 {
+        let rounds = (1 << 24) / self.workers - 1;
+        let local = (count % rounds + 1) * self.workers + u32::from(worker.0);
+        local << 8 | self.node
+    }
+
+    /// The worker that hosts a connection of this node.
+    pub(crate) fn worker(self, number: u32) -> WorkerId {
+        WorkerId(((number >> 8) % self.workers) as u8)
+    }
+}
+
+/// The SQL node that a number is of.
+fn node_of(number: u32) -> NodeId {
+    NodeId((number & 0xff) as u16)
+}
+
+/// The connections of all SQL nodes, by number.
+pub(crate) async fn connections(session: &Session) -> Result<Vec<Listed>, SqlError> {
+    let now = session.kernel.now();
+    let own = session.shared.directory.lock().processes();
+    let mut all: Vec<Listed> = own.iter().map(|process| Listed::of(process, now)).collect();
+    let told = session.kernel.beside().ask_peers(None, PeerQuestion::Connections).await?;
+    for peer in told {
+        all.extend(peer.rows.into_iter().filter_map(Listed::read));
+    }
+    all.sort_by_key(|connection| connection.id);
+    Ok(all)
+}
+
+/// How all SQL nodes stand, by node.
+pub(crate) async fn standings(session: &Session) -> Result<Vec<Standing>, SqlError> {
+    let own = standing(&session.shared.directory, &session.shared.address, session.kernel.now());
+    let mut all: Vec<Standing> = Standing::read(node_of(session.id), own).into_iter().collect();
+    for peer in session.kernel.beside().ask_peers(None, PeerQuestion::Standing).await? {
+        let row = peer.rows.into_iter().next();
+        all.extend(row.and_then(|row| Standing::read(peer.node, row)));
+    }
+    all.sort_by_key(|standing| standing.node);
+    Ok(all)
+}
+
+/// Ends a connection of another SQL node, or the statement that it runs; only if it is of this
+/// account, if one is given.
+pub(crate) async fn kill(
+    session: &Session,
+    connection: u32,
+    query_only: bool,
+    account: Option<String>,
+) -> Result<Killed, Failure> {
+    let question = PeerQuestion::Kill { connection, query_only, account };
+    let told = session.kernel.beside().ask_peers(Some(node_of(connection)), question).await?;
+    let first = |rows: &Vec<Vec<Value>>| match rows.first().and_then(|row| row.first()) {
+        Some(Value::UInt(1)) => Killed::Told,
+        Some(Value::UInt(2)) => Killed::Foreign,
+        _ => Killed::Unknown,
+    };
+    Ok(told.first().map_or(Killed::Unknown, |peer| first(&peer.rows)))
+}
+
+/// The account of a connection of another SQL node; none if there is no such connection.
+pub(crate) async fn owner(session: &Session, connection: u32) -> Result<Option<String>, Failure> {
+    let node = Some(node_of(connection));
+    let told = session.kernel.beside().ask_peers(node, PeerQuestion::Connections).await?;
+    let mut listed = told.into_iter().flat_map(|peer| peer.rows).filter_map(Listed::read);
+    Ok(listed.find(|listed| listed.id == u64::from(connection)).map(|listed| listed.user))
+}
+
+/// Answers another SQL node's question; a KILL that is to be carried out is given back.
+pub(crate) fn answer(
+    directory: &Directory,
+    address: &ServerAddress,
+    now: Instant,
+    question: PeerQuestion,
+) -> (Vec<Vec<Value>>, Option<(u32, bool)>) {
+    match question {
+        PeerQuestion::Connections => {
+            let mut processes = directory.lock().processes();
+            processes.truncate(CONNECTIONS_MAX);
+            (processes.iter().map(|process| Listed::of(process, now).row()).collect(), None)
+        }
+        PeerQuestion::Standing => (vec![standing(directory, address, now)], None),
+        PeerQuestion::Kill { connection, query_only, account } => {
+            let owner = directory.lock().owner(connection);
+            let (said, kill) = match owner {
+                None => (0, None),
+                Some(owner) if account.is_some_and(|account| account != owner) => (2, None),
+                Some(_) => (1, Some((connection, query_only))),
+            };
+            (vec![vec![Value::UInt(said)]], kill)
+        }
+    }
+}
+
+/// As `PeerQuestion::Standing` says.
+fn standing(directory: &Directory, address: &ServerAddress, now: Instant) -> Vec<Value> {
+    let registry = directory.lock();
+    let (open, running) = registry.connection_counts();
+    vec![
+        Value::text(&address.hostname),
+        Value::UInt(address.port.into()),
+        Value::text(VERSION),
+        Value::UInt(open as u64),
+        Value::UInt(running as u64),
+        Value::UInt(now.since(registry.started).as_nanos() / 1_000),
+    ]
+}
+
+impl Standing {
+    fn read(node: NodeId, row: Vec<Value>) -> Option<Self> {
+        let mut values = row.into_iter();
+        Some(Self {
+            node,
+            hostname: read_text(values.next()?)?,
+            port: read_number(values.next()?)?,
+            version: read_text(values.next()?)?,
+            connections: (read_number(values.next()?)?, read_number(values.next()?)?),
+            uptime: Duration::from_micros(read_number(values.next()?)?),
+        })
+    }
+}
+
+impl Listed {
+    fn of(process: &Process, now: Instant) -> Self {
+        Self {
+            id: process.id.into(),
+            user: process.user.clone(),
+            host: process.host.clone(),
+            database: process.database.clone(),
+            command: process.command.to_owned(),
+            elapsed: now.since(process.since),
+            state: process.state.to_owned(),
+            statement: process.statement().cloned(),
+        }
+    }
+
+    /// As `PeerQuestion::Connections` says.
+    fn row(self) -> Vec<Value> {
+        let optional = |text: Option<String>| text.map_or(Value::Null, |text| Value::text(&text));
+        let beginning = |text: String| text[..text.floor_char_boundary(TEXT_MAX)].to_owned();
+        vec![
+            Value::UInt(self.id),
+            Value::text(&self.user),
+            Value::text(&self.host),
+            optional(self.database),
+            Value::text(&self.command),
+            Value::UInt(self.elapsed.as_nanos() / 1_000),
+            Value::text(&self.state),
+            optional(self.statement.map(beginning)),
+        ]
+    }
+
+    fn read(row: Vec<Value>) -> Option<Self> {
+        let mut values = row.into_iter();
+        Some(Self {
+            id: read_number(values.next()?)?,
+            user: read_text(values.next()?)?,
+            host: read_text(values.next()?)?,
+            database: read_text(values.next()?),
+            command: read_text(values.next()?)?,
+            elapsed: Duration::from_micros(read_number(values.next()?)?),
+            state: read_text(values.next()?)?,
+            statement: read_text(values.next()?),
+        })
+    }
+}
+
+fn read_text(value: Value) -> Option<String> {
+    match value {
+        Value::Bytes(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
+        _ => None,
+    }
+}
+
+fn read_number(value: Value) -> Option<u64> {
+    match value {
+        Value::UInt(number) => Some(number),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_tells_node_and_worker_and_is_small_at_first() {
+        let numbering = Numbering::new(NodeId(51), 2);
+        let numbers: Vec<u32> =
+            (0..4).map(|n| numbering.number(WorkerId((n % 2) as u8), n / 2)).collect();
+        assert_eq!(numbers, [563, 819, 1_075, 1_331]);
+        for (at, number) in numbers.into_iter().enumerate() {
+            assert_eq!(numbering.worker(number), WorkerId((at % 2) as u8));
+            assert_eq!(node_of(number), NodeId(51));
+        }
+        // As many workers as there can be, and as many connections: never zero, always its own.
+        let numbering = Numbering::new(NodeId(255), 64);
+        for count in [0, 1, (1 << 24) / 64 - 2, (1 << 24) / 64 - 1, u32::MAX] {
+            let number = numbering.number(WorkerId(63), count);
+            assert_eq!((numbering.worker(number), node_of(number)), (WorkerId(63), NodeId(255)));
+            assert!(number > 0xff);
+        }
+    }
+
+    #[test]
+    fn what_a_peer_tells_is_bounded_and_read_again() {
+        let listed = Listed {
+            id: 563,
+            user: "a".to_owned(),
+            host: "h:1".to_owned(),
+            database: None,
+            command: "Query".to_owned(),
+            elapsed: Duration::from_millis(1_500),
+            state: "executing".to_owned(),
+            statement: Some("ü".repeat(TEXT_MAX)),
+        };
+        let read = Listed::read(listed.clone().row()).unwrap();
+        assert_eq!((read.id, &read.user, &read.database), (563, &listed.user, &None));
+        assert_eq!(read.elapsed, listed.elapsed);
+        assert_eq!(read.statement.unwrap().len(), TEXT_MAX);
+        assert!(Listed::read(vec![Value::UInt(1)]).is_none());
+        assert!(Listed::read(vec![Value::Null; 8]).is_none());
+    }
+}
