@@ -120,7 +120,7 @@ const ENDED_MAX: usize = 8_192;
 
 impl EpochView {
     /// Notes when an epoch ended. What does not ascend is left out.
-    pub fn note_end(&mut self, (epoch, at): (Epoch, u64)) {
+    pub fn note_end(&mut self, epoch: Epoch, at: u64) {
         if self.ended.back().is_some_and(|last| last.0 >= epoch || last.1 >= at) {
             return;
         }

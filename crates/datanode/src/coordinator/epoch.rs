@@ -228,7 +228,9 @@ impl Coordinator {
             EpochMessage::Completed { epoch, retained, ended } => {
                 let now = ctx.now();
                 let view = &mut ctx.shared().epochs;
-                ended.into_iter().for_each(|end| view.note_end(end));
+                for (epoch, at) in ended {
+                    view.note_end(epoch, at);
+                }
                 if epoch > view.completed {
                     (view.completed, view.completed_at) = (epoch, now);
                 }
