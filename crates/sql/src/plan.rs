@@ -107,7 +107,7 @@ impl<'s> Planner<'s> {
     pub(crate) fn constants(&mut self) -> Rc<Constants> {
         let made = || {
             let session = self.session;
-            let mut context = EvalContext::new(session.facts(), session.statement_time, 0);
+            let mut context = EvalContext::new(session.facts(), session.statement_time(), 0);
             context.parameters.clone_from(&self.values);
             Rc::new(Constants::new(context))
         };

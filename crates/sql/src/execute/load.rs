@@ -25,10 +25,11 @@ use sqltype::{Datum, SqlType};
 use wire::{Effect, LockMode, Projection, WaitPolicy};
 
 use crate::access::{ReadMode, Reader};
+use crate::catalog::column_at;
 use crate::catalog::default::implicit_default;
 use crate::catalog::option;
 use crate::execute::generate::{generate, take};
-use crate::execute::insert::{BATCH, column_at};
+use crate::execute::insert::BATCH;
 use crate::execute::reference;
 use crate::execute::reference::batch::Batch;
 use crate::execute::reference::children::{Cascade, before_delete};

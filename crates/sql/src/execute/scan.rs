@@ -764,7 +764,7 @@ pub(crate) fn kernel_columns(scan: &TableScan) -> Vec<Option<KernelColumn>> {
         // Whole numbers mean the same in the kernel; other types are compared here alone.
         if let Some(place) = columns
             .get_mut(scan.offset + at)
-            .filter(|_| crate::execute::key::is_machine_integer(&column.sql_type))
+            .filter(|_| crate::catalog::key_value::is_machine_integer(&column.sql_type))
         {
             let sql_type = column.sql_type.clone();
             *place = Some(KernelColumn { column: column.column, sql_type });

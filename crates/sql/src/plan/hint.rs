@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 
-use sql_expression::{SqlError, same_name};
+use sql_expression::same_name;
 
 use crate::hint::{BlockHints, Subject, TableHint};
 use crate::plan::Planner;

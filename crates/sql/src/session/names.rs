@@ -119,9 +119,4 @@ impl Session {
             None => self.variables.server_collation,
         }
     }
-
-    /// The database of a table's name.
-    pub(crate) fn database_of(&self, name: &ObjectName) -> Result<String, SqlError> {
-        self.table_name(name).map(|name| name.database)
-    }
 }

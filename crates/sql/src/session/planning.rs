@@ -146,11 +146,6 @@ impl<'s> PlanningView<'s> {
         self.session.variables.version
     }
 
-    /// How texts are parsed.
-    pub(crate) fn parser_mode(self) -> sql_parser::SqlMode {
-        self.session.variables.parser_mode()
-    }
-
     /// The value of `@@name`.
     pub(crate) fn system_variable(
         self,

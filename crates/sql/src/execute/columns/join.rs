@@ -238,7 +238,7 @@ impl<'p> JoinCursor<'p> {
                 (None, false) => self.left.next(run).await?,
             };
             let Some(rows) = next else {
-                let rest = if kept_is_left {
+                let rest = if *kept_is_left {
                     unmatched(run, kept, matched, &self.shape).await?
                 } else {
                     None
@@ -259,7 +259,7 @@ impl<'p> JoinCursor<'p> {
         };
         let count = batch.rows.rows();
         if batch.next.row == count && batch.pairs.0.is_empty() {
-            let rest = if kept_is_left {
+            let rest = if *kept_is_left {
                 None
             } else {
                 unmatched(run, &batch.rows, matched, &self.shape).await?
