@@ -102,10 +102,10 @@ const MUTATIONS: [(Mutation, u64); 54] = [
     (Mutation::SqlSnapshotsReadNewest, 9),
     (Mutation::SqlSavepointsForgotten, 9),
     (Mutation::SqlSnapshotsKept, 9),
-    (Mutation::SqlRangesUnguarded, 9),
+    (Mutation::SqlRangesUnguarded, 20),
     (Mutation::SqlOwnChangesUnseen, 9),
     (Mutation::SqlReadsUnlocked, 9),
-    (Mutation::SqlLoadsInParts, 9),
+    (Mutation::SqlLoadsInParts, 22),
     (Mutation::SqlBackupsMissChanges, 20),
 ];
 

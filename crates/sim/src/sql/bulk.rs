@@ -1,6 +1,6 @@
-//! Many rows changed by one statement: by INSERT … SELECT, REPLACE, ON DUPLICATE KEY UPDATE, UPDATE,
-//! DELETE and LOAD DATA. The rows of a part are changed together, and a row of another table says
-//! how many there are.
+//! Many rows changed by one statement: by INSERT … SELECT, REPLACE, ON DUPLICATE KEY UPDATE,
+//! UPDATE, DELETE and LOAD DATA. The rows of a part are changed together, and a row of another
+//! table says how many there are.
 //!
 //! The table is partitioned by the part, so that a query for one part reads one partition.
 
@@ -17,8 +17,8 @@ const LOADED: i64 = 300;
 
 pub(super) const TABLES: &[&str] = &[
     "CREATE TABLE sq.numbers (i INT PRIMARY KEY)",
-    "INSERT IGNORE INTO sq.numbers WITH RECURSIVE n AS (SELECT 0 AS i UNION ALL SELECT i + 1 FROM n \
-     WHERE i < 39) SELECT i FROM n",
+    "INSERT IGNORE INTO sq.numbers WITH RECURSIVE n AS (SELECT 0 AS i UNION ALL SELECT i + 1 \
+     FROM n WHERE i < 39) SELECT i FROM n",
     "CREATE TABLE sq.parts (id INT PRIMARY KEY, n INT NOT NULL, era INT NOT NULL)",
     "INSERT IGNORE INTO sq.parts VALUES (0, 0, 0), (1, 0, 0), (2, 0, 0), (3, 0, 0)",
     "CREATE TABLE sq.bulk (part INT NOT NULL, i INT NOT NULL, era INT NOT NULL, note VARCHAR(40), \

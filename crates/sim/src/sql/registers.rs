@@ -1,5 +1,5 @@
-//! Rows whose versions only grow, changed and read by sessions of SQL in all ways: the histories are
-//! judged as those of applications that use the client library (`workload::registers`).
+//! Rows whose versions only grow, changed and read by sessions of SQL in all ways: the histories
+//! are judged as those of applications that use the client library (`workload::registers`).
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
