@@ -264,7 +264,7 @@ impl Participant {
         let cluster = ctx.cluster().clone();
         let announced = ctx.view().epochs.announced;
         let rows_are_here = self.all_rows_are_here();
-        let mut unsettled = false;
+        let (mut unbegun, mut lacks_older) = (false, false);
         for kept in self.streams.kept.values_mut() {
             for slot in held_slots(&cluster, ctx.me()) {
                 if kept.slots.contains_key(&slot) {
@@ -274,7 +274,7 @@ impl Participant {
                 let own = replicas.iter().find(|replica| replica.node == ctx.node());
                 let syncing = own.is_none_or(|replica| replica.syncing);
                 if announced == Epoch(0) || (syncing && !rows_are_here) {
-                    unsettled = true;
+                    unbegun = true;
                     continue;
                 }
                 // Nobody commits in it yet: this worker has not been prepared for it.
@@ -283,11 +283,9 @@ impl Participant {
                 let older = syncing.then(Older::default);
                 kept.slots.insert(slot, Slot { noted_from, whole_from, older });
             }
-            unsettled |= kept.slots.values().any(|slot| slot.older.is_some());
+            lacks_older |= kept.slots.values().any(|slot| slot.older.is_some());
         }
-        if unsettled {
-            unsettled = self.fetch_older(ctx);
-        }
+        let unsettled = unbegun | (lacks_older && self.fetch_older(ctx));
         if unsettled && !self.streams.ticking {
             // An idle worker has no other turn in which it would go on.
             self.streams.ticking = true;

@@ -13,7 +13,8 @@ use crate::lab::Lab;
 
 /// Clients that make backups.
 pub(super) const CLIENTS: usize = 2;
-/// Tables of the database that is saved.
+/// Tables of the database that is saved, at least: those that are looked at in the copy. Others are
+/// dropped and made while the backup is.
 const TABLES: i64 = 8;
 
 /// What is known of the counters at a moment: the restarts of the whole cluster so far; of each
@@ -99,7 +100,7 @@ async fn tables(mysql: &Mysql, name: &str) -> Result<i64, Failure> {
 async fn look(mysql: &Mysql, name: &str) -> Result<bool, Failure> {
     match tables(mysql, name).await? {
         0 => return Ok(false),
-        count => assert_eq!(count, TABLES, "tables of {name}"),
+        count => assert!(count >= TABLES, "{count} tables of {name}"),
     }
     mysql.query(&format!("USE {name}")).await?;
     bank::check(mysql).await?;

@@ -47,8 +47,7 @@ pub(super) async fn round(session: &Session, lab: &Rc<Lab>, load: &Load) -> Resu
     let book = lab.streams.borrow().clone();
     let book = book.filter(|book| book.generation == session.generation());
     let Some(mut book) = book else {
-        let begun = begin(session, lab, load).await?;
-        *lab.streams.borrow_mut() = Some(begun);
+        *lab.streams.borrow_mut() = begin(session, lab, load).await?;
         return Ok(());
     };
     // One table at a time: old images are not kept for long where memory is short.
@@ -93,8 +92,13 @@ fn tables(lab: &Lab) -> [TableId; STREAMED.len()] {
     STREAMED.map(|name| lab.table(name))
 }
 
-/// Begins a stream, or goes on with the one that is there, from a snapshot on.
-async fn begin(session: &Session, lab: &Rc<Lab>, load: &Load) -> Result<StreamBook, Refusal> {
+/// Begins a stream, or goes on with the one that is there, from a snapshot on; none if the stream
+/// has dropped changes since the snapshot, as it may where limits are small.
+async fn begin(
+    session: &Session,
+    lab: &Rc<Lab>,
+    load: &Load,
+) -> Result<Option<StreamBook>, Refusal> {
     // In half of the runs the stream has all tables, and the book some of them.
     let all = load.seed.is_multiple_of(2);
     let tables_of_stream = if all { Vec::new() } else { tables(lab).to_vec() };
@@ -121,11 +125,14 @@ async fn begin(session: &Session, lab: &Rc<Lab>, load: &Load) -> Result<StreamBo
             break;
         }
         if delivered.next() < first {
+            if !load.ample_streams {
+                return Ok(None);
+            }
             session.pause(20).await;
             continue;
         }
         let ended = (Epoch(0), 0);
-        return Ok(StreamBook { stream, generation, delivered, tables: based, ended });
+        return Ok(Some(StreamBook { stream, generation, delivered, tables: based, ended }));
     }
     Err(ErrorCode::NodeFailed.into())
 }
