@@ -110,8 +110,7 @@ pub fn clients(lab: &Rc<Lab>, load: &Load) -> Clients {
     let mut prng = Prng::new(load.seed ^ CLIENTS_DRAW);
     if let Some(node) = load.sql.first().copied() {
         let (first, of_first) = (lab.clone(), load.clone());
-        factories
-            .push(Box::new(move |mysql| Box::pin(prepare_and_audit(mysql, first, of_first))));
+        factories.push(Box::new(move |mysql| Box::pin(prepare_and_audit(mysql, first, of_first))));
         let drawn = KINDS.into_iter().filter(|(_, _, share)| prng.percent(*share));
         let drawn = drawn.flat_map(|(kind, count, _)| std::iter::repeat_n(kind, count));
         let of_backups = if load.backups { backups::CLIENTS } else { 0 };

@@ -71,6 +71,17 @@ pub(crate) enum Killed {
     Foreign,
 }
 
+/// What is known of a connection by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Known {
+    /// It is open.
+    Open,
+    /// Its SQL node says that there is no such connection.
+    Gone,
+    /// Its SQL node does not answer.
+    Silent,
+}
+
 /// How connections get their numbers: the low byte is the SQL node's, the rest tells the worker.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Numbering {
@@ -144,6 +155,25 @@ pub(crate) async fn kill(
         _ => Killed::Unknown,
     };
     Ok(told.first().map_or(Killed::Unknown, |peer| first(&peer.rows)))
+}
+
+/// Whether a connection of any SQL node is open.
+pub(crate) async fn known(session: &Session, connection: u32) -> Result<Known, Failure> {
+    if session.shared.directory.lock().owner(connection).is_some() {
+        return Ok(Known::Open);
+    }
+    let node = node_of(connection);
+    if node == node_of(session.id) {
+        return Ok(Known::Gone);
+    }
+    let question = PeerQuestion::Connections;
+    let told = session.kernel.beside().ask_peers(Some(node), question).await?;
+    if told.is_empty() {
+        return Ok(Known::Silent);
+    }
+    let mut listed = told.into_iter().flat_map(|peer| peer.rows).filter_map(Listed::read);
+    let is_open = listed.any(|listed| listed.id == u64::from(connection));
+    Ok(if is_open { Known::Open } else { Known::Gone })
 }
 
 /// The account of a connection of another SQL node; none if there is no such connection.

@@ -68,9 +68,8 @@ impl StatementPlan {
         parameters: Vec<ParameterKind>,
     ) -> Self {
         let session = planner.session;
-        let rows = |(table, _): &(TableId, u32)| {
-            (session.rows(*table), session.values_made_at(*table))
-        };
+        let rows =
+            |(table, _): &(TableId, u32)| (session.rows(*table), session.values_made_at(*table));
         let sizes = match planner.tables.len() {
             0 | 1 => Vec::new(),
             _ => planner.tables.iter().map(rows).collect(),

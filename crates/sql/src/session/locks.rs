@@ -27,7 +27,7 @@ use stdx::{Duration, Instant};
 use wire::{LockMode, WaitPolicy};
 
 use crate::kernel::{Failure, Kernel};
-use crate::peers;
+use crate::peers::{self, Known};
 use crate::session::Session;
 use crate::temporary::CLAIMS;
 
@@ -40,7 +40,7 @@ const GRACE: Duration = Duration::from_millis(2_000);
 /// The shortest and the longest pause of a waiter between two looks.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(160));
 /// How often a waiter looks whether the holder is alive.
-const SUSPECTS_EVERY: u32 = 8;
+const SUSPECTS_EVERY: u32 = 4;
 
 /// The named locks of a session: how often it has got each.
 #[derive(Debug, Default)]
@@ -84,9 +84,11 @@ impl Session {
             }
         };
         Ok(match function {
-            DeferredFunction::IsFreeLock => Datum::Int(self.holder(&name).await?.is_none().into()),
+            DeferredFunction::IsFreeLock => {
+                Datum::Int(self.open_holder(&name).await?.is_none().into())
+            }
             DeferredFunction::IsUsedLock => {
-                let holder = self.holder(&name).await?;
+                let holder = self.open_holder(&name).await?;
                 holder.map_or(Datum::Null, |holder| Datum::UInt(holder.connection.into()))
             }
             DeferredFunction::ReleaseLock => self.release_lock(&name).await?,
@@ -154,19 +156,20 @@ impl Session {
         }
     }
 
-    /// Takes a lock over whose holder nobody has known for a while.
+    /// Takes a lock over whose holder has gone, or has been silent for a while.
     async fn take_over(&self, name: &str, holder: Holder) -> Result<bool, Failure> {
-        let here = self.shared.directory.lock().owner(holder.connection).is_some();
         let suspects = &self.shared.suspects;
         let now = self.kernel.now();
-        if here || peers::owner(self, holder.connection).await?.is_some() {
+        let known = peers::known(self, holder.connection).await?;
+        if known == Known::Open {
             suspects.see(holder.claim, false, now);
             return Ok(false);
         }
         let beside = self.kernel.beside();
         let is_free = CLAIMS.hold(&beside, holder.claim, WaitPolicy::Refuse).await.is_ok();
         let since = suspects.see(holder.claim, is_free, now);
-        if since.is_none_or(|since| now.since(since) < GRACE) {
+        let grace = if known == Known::Gone { Duration::ZERO } else { GRACE };
+        if since.is_none_or(|since| now.since(since) < grace) {
             beside.abort().await;
             return Ok(false);
         }
@@ -194,6 +197,13 @@ impl Session {
         Ok(row.as_deref().and_then(holder_of))
     }
 
+    /// Who holds a lock, unless that connection has gone.
+    async fn open_holder(&self, name: &str) -> Result<Option<Holder>, Failure> {
+        let Some(holder) = self.holder(name).await? else { return Ok(None) };
+        let gone = peers::known(self, holder.connection).await? == Known::Gone;
+        Ok(Some(holder).filter(|_| !gone))
+    }
+
     /// RELEASE_LOCK: 1, 0 if somebody else has the lock, NULL if nobody has it.
     async fn release_lock(&mut self, name: &str) -> Result<Datum, SqlError> {
         match self.named_locks.0.get_mut(name) {
@@ -206,7 +216,7 @@ impl Session {
                 self.named_locks.0.remove(name);
                 Ok(Datum::Int(1))
             }
-            None => Ok(self.holder(name).await?.map_or(Datum::Null, |_| Datum::Int(0))),
+            None => Ok(self.open_holder(name).await?.map_or(Datum::Null, |_| Datum::Int(0))),
         }
     }
 

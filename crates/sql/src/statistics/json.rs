@@ -14,10 +14,10 @@ pub(crate) fn histogram(values: &TableValues, column: &ColumnValues, sql_type: &
     for (at, Bucket { low, high, up_to, distinct }) in column.buckets.iter().enumerate() {
         let (comma, low) = (if at > 0 { ", " } else { "" }, literal(low, sql_type));
         let _ = match single {
-            true => write!(out, "{comma}[{low}, {up_to}]"),
+            true => write!(out, "{comma}[{low}, {up_to:?}]"),
             false => {
                 let high = literal(high, sql_type);
-                write!(out, "{comma}[{low}, {high}, {up_to}, {}]", distinct.round() as u64)
+                write!(out, "{comma}[{low}, {high}, {up_to:?}, {}]", distinct.round() as u64)
             }
         };
     }
@@ -28,8 +28,8 @@ pub(crate) fn histogram(values: &TableValues, column: &ColumnValues, sql_type: &
     };
     let _ = write!(
         out,
-        "], \"data-type\": \"{}\", \"null-values\": {}, \"collation-id\": {}, \"last-updated\": \
-         \"{}\", \"sampling-rate\": {rate}, \"histogram-type\": \"{kind}\", \
+        "], \"data-type\": \"{}\", \"null-values\": {:?}, \"collation-id\": {}, \"last-updated\": \
+         \"{}\", \"sampling-rate\": {rate:?}, \"histogram-type\": \"{kind}\", \
          \"number-of-buckets-specified\": {}}}",
         type_name(&sql_type.kind),
         column.nulls,
