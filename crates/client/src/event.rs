@@ -133,8 +133,8 @@ pub enum ClientResult {
     /// What the workers that were asked have told, by node and worker. Who could not be reached is
     /// missing.
     Inspected(Vec<Inspected>),
-    /// What participants have given of a change stream, by address. Who could not be reached in time
-    /// is missing.
+    /// What participants have given of a change stream, by address. Who could not be reached in
+    /// time is missing.
     Streamed(Vec<(Address, StreamPiece)>),
     /// The request was refused. A transaction that was open stays as it was.
     Failed(Refusal),

@@ -36,8 +36,8 @@ pub enum Delivery {
         through: Epoch,
         /// Epochs with changes, ascending; those of a row in the order in which they were made.
         changes: Vec<(Epoch, Vec<RowChange>)>,
-        /// When epochs ended, ascending: microseconds since 1970 in UTC. One whose time nobody knows
-        /// ended before the next one did.
+        /// When epochs ended, ascending: microseconds since 1970 in UTC. One whose time nobody
+        /// knows ended before the next one did.
         ended: Vec<(Epoch, u64)>,
     },
     /// The next epoch is not kept any more. The stream goes on at this one.

@@ -424,7 +424,7 @@ fn give(
 
 /// The placement slots with a replica on the participant's node.
 fn held_slots(cluster: &ClusterState, me: Address) -> BTreeSet<u16> {
-    debug_assert_eq!(me.actor, ActorKind::Participant);
+    assert_eq!(me.actor, ActorKind::Participant);
     let held = |(_, slot): &(usize, &model::cluster::PlacementSlot)| {
         slot.replicas.iter().any(|replica| replica.node == me.node)
     };

@@ -58,8 +58,9 @@ pub(super) async fn round(mysql: &Mysql, lab: &Rc<Lab>) -> Result<(), Failure> {
         _ => insert(mysql, lab).await,
     };
     match done {
-        // It is made anew, or was when the statement was planned.
-        Err(failure) if failure.code() == 1146 => Ok(()),
+        // It is made anew, or was when the statement was planned; or what somebody asked for whose
+        // connection was lost is done meanwhile.
+        Err(failure) if [1050, 1146].contains(&failure.code()) => Ok(()),
         done => done,
     }
 }

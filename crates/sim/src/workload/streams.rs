@@ -1,11 +1,11 @@
 //! A session that subscribes to a change stream, and keeps the tables of others up with it.
 //!
-//! What it has and how far it has come is in the books, so the next life of its client goes on where
-//! the last one was, as a subscriber does that writes down what it has.
+//! What it has and how far it has come is in the books, so the next life of its client goes on
+//! where the last one was, as a subscriber does that writes down what it has.
 //!
-//! Judged by: each change finds the row as it says that it was; as of a snapshot the tables are what
-//! the changes of all epochs up to that of the snapshot make of them. The stream breaks off only
-//! where limits are small, or when the whole cluster was restarted.
+//! Judged by: each change finds the row as it says that it was; as of a snapshot the tables are
+//! what the changes of all epochs up to that of the snapshot make of them. The stream breaks off
+//! only where limits are small, or when the whole cluster was restarted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
