@@ -127,9 +127,14 @@ pub(super) async fn perform(
         }
     };
     if result.is_err() {
-        // Whoever is told that it failed is to find nothing; an interruption does not wait.
-        session.kernel.clear_interrupt();
-        let _ = done(&kernel, &*files, BackupRequest::Discard).await;
+        // Whoever is told that it failed is to find nothing, however often it is interrupted.
+        loop {
+            session.kernel.clear_interrupt();
+            let discarded = done(&kernel, &*files, BackupRequest::Discard).await;
+            if discarded.is_ok() || session.kernel.interrupted().is_none() {
+                break;
+            }
+        }
     }
     job.end(&result.as_ref().map(|_| ()).map_err(Clone::clone));
     result
