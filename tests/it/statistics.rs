@@ -26,8 +26,8 @@ fn session_of(server: &Server) -> Session {
 fn fill(session: &mut Session, table: &str, rows: usize) {
     for chunk in (0..rows).collect::<Vec<_>>().chunks(500) {
         let row = |at: &usize| {
-            let skew = if at % 10 > 0 { 0 } else { *at };
-            let gone = if at % 4 > 0 { "NULL".to_owned() } else { at.to_string() };
+            let skew = if at.is_multiple_of(10) { *at } else { 0 };
+            let gone = if at.is_multiple_of(4) { at.to_string() } else { "NULL".to_owned() };
             format!("({at}, {}, {skew}, {at}, {gone}, 'text{:03}')", at % 10, at % 200)
         };
         let values: Vec<String> = chunk.iter().map(row).collect();

@@ -26,7 +26,7 @@ const HELP: &str = "\
 usage: cargo xtask COMMAND [OPTIONS]
 
   test [--seeds N] [--keep-going]   everything a change must pass: formatting, clippy, tidy, tests,
-                                    simulation (300 seeds, unless --seeds says otherwise; one
+                                    simulation (40 seeds, unless --seeds says otherwise; one
                                     in four twice), and whether it notices broken rules
   ci [--seeds N] [--keep-going]     the same; the name continuous integration calls it by
   tidy [--write]                    the project's own rules; --write refreshes generated tables

@@ -28,7 +28,7 @@ pub(crate) struct TestOptions {
 
 impl Default for TestOptions {
     fn default() -> TestOptions {
-        TestOptions { seeds: 300, keep_going: false }
+        TestOptions { seeds: 40, keep_going: false }
     }
 }
 

@@ -300,14 +300,13 @@ impl Session {
             (count.asked, count.used) = (true, true);
         }
         let sizes = Sizes::of(&self.kernel, Some(&tables)).await;
-        let mut counts = statistics.counts.borrow_mut();
         for table in &wanted {
             let rows = sizes.rows(*table);
+            let mut counts = statistics.counts.borrow_mut();
             if let Some(count) = counts.get_mut(table).filter(|_| rows.is_some()) {
                 count.rows = rows;
             }
         }
-        drop(counts);
         self.learn_values(&tables).await;
         !sizes.0.is_empty()
     }

@@ -360,6 +360,7 @@ impl SessionVariables {
     }
 
     /// Reads the field that belongs to a variable from its text.
+    #[expect(clippy::too_many_lines, reason = "an arm for each variable")]
     fn refresh(&mut self, name: &str, text: Option<&str>) {
         let value = text.unwrap_or_default();
         let on = value == "ON";

@@ -503,15 +503,18 @@ impl Participant {
     }
 }
 
+/// What a change of a row is applied to and noted in.
+pub(super) type Stores<'a> = (
+    &'a mut BTreeMap<PartitionId, Box<Replica>>,
+    &'a mut Option<Box<Disk>>,
+    &'a mut Memory,
+    &'a mut Streams,
+);
+
 /// Applies a row of a leg that keeps its claims: nobody gets an emptied slot before all of the leg
 /// is applied.
 fn apply_held(
-    (replicas, disk, memory, streams): (
-        &mut BTreeMap<PartitionId, Box<Replica>>,
-        &mut Option<Box<Disk>>,
-        &mut Memory,
-        &mut Streams,
-    ),
+    (replicas, disk, memory, streams): Stores<'_>,
     row: &mut TouchedRow,
     epoch: Epoch,
     retained: &[Epoch],

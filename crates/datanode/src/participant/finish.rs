@@ -2,10 +2,8 @@
 //!
 //! All of it is idempotent: a leg that is not known any more is answered as done, or passed on.
 
-use std::collections::BTreeMap;
-
 use actor::{Ctx, Mutation, fault_point, probe};
-use model::{Address, Epoch, ErrorCode, Incarnation, NodeId, PartitionId, Refusal, TransactionId};
+use model::{Address, Epoch, ErrorCode, Incarnation, NodeId, Refusal, TransactionId};
 use stdx::Few;
 use store::lock_table::LockOwner;
 use wire::{
@@ -15,7 +13,7 @@ use wire::{
 
 use super::Participant;
 use super::disk::Disk;
-use super::ending::After;
+use super::ending::{After, Stores};
 use super::leg::{Leg, LegHandle, Status, TouchedRow, TouchedRows};
 use super::memory::Memory;
 use super::replica::Replica;
@@ -300,12 +298,7 @@ impl Participant {
 
 /// Makes what a leg has staged in a row its newest version.
 pub(super) fn apply_row(
-    (replicas, disk, memory, streams): (
-        &mut BTreeMap<PartitionId, Box<Replica>>,
-        &mut Option<Box<Disk>>,
-        &mut Memory,
-        &mut Streams,
-    ),
+    (replicas, disk, memory, streams): Stores<'_>,
     row: &mut TouchedRow,
     epoch: Epoch,
     retained: &[Epoch],

@@ -102,6 +102,7 @@ fn step(of: &Step<'_>, depth: usize, text: &mut String) {
     of.blocks.iter().for_each(|inner| block(inner, depth + 1, text));
 }
 
+#[expect(clippy::too_many_lines, reason = "an arm for each operator")]
 fn title(of: &Step<'_>) -> String {
     let words = |joiner: &str| of.words.join(joiner);
     let with = |title: &str, joiner: &str| match of.words.is_empty() {

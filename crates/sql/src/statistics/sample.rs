@@ -103,8 +103,8 @@ fn combinations(
 ) -> f64 {
     let sampled = sample.first().map_or(0, Vec::len);
     let mut counts: HashMap<u64, u64> = HashMap::default();
-    for at in 0..sampled {
-        let values: Vec<Value> = places.iter().map(|place| sample[*place][at].clone()).collect();
+    let value_of = |at: usize| move |place: &usize| sample[*place][at].clone();
+    for values in (0..sampled).map(|at| places.iter().map(value_of(at)).collect::<Vec<Value>>()) {
         if let Some(key) = table.key_of_values(columns, &values) {
             *counts.entry(key::local_hash(key.bytes())).or_default() += 1;
         }

@@ -80,6 +80,9 @@ pub(crate) struct Bucket {
     pub(crate) distinct: f64,
 }
 
+/// The least and the largest value of a bucket, in a form whose bytes compare as the values do.
+type Ends = (Box<[u8]>, Box<[u8]>);
+
 /// The same with values as keys, which are compared.
 #[derive(Debug)]
 pub(crate) struct KnownValues {
@@ -88,7 +91,7 @@ pub(crate) struct KnownValues {
     version: u32,
     places: BTreeMap<ColumnId, usize>,
     /// The ends of the buckets of each column.
-    ends: Vec<Vec<(Box<[u8]>, Box<[u8]>)>>,
+    ends: Vec<Vec<Ends>>,
 }
 
 impl KnownValues {

@@ -228,6 +228,7 @@ impl<'p> JoinCursor<'p> {
     }
 
     /// Lets the next rows of the passing side meet the others; what comes of it, perhaps nothing.
+    #[expect(clippy::too_many_lines, reason = "states of one loop")]
     async fn pass(&mut self, run: &mut Run<'_>) -> Result<Option<ColumnBatch>, Stop> {
         let State::Passing(passing) = &mut self.state else { return Ok(None) };
         let Passing { table, kept, kept_is_left, taken, now, matched, .. } = &mut **passing;
