@@ -51,7 +51,7 @@ const FAILURE_SHOWN_MAX: usize = 160;
 /// Every rule that can be broken on purpose, with a seed that notices. After a change of code the
 /// seed may mean another run, and another one may be the first to notice. `CopiesUndoChanges` is
 /// not here: one seed in hundreds meets two copies in such an order, and tests of the participant
-/// prove that it is noticed. Nor are `StreamsLeaveGaps`, `StreamsOverlap` and `StreamsLackOlder`: no
+/// prove that it is noticed. Nor are `StreamsLeaveGaps`, `StreamsOverlap`, `StreamsLackOlder`: no
 /// seed is known yet that notices them.
 const MUTATIONS: [(Mutation, u64); 51] = [
     (Mutation::BackupAppliesAtCommit, 1),
@@ -94,7 +94,7 @@ const MUTATIONS: [(Mutation, u64); 51] = [
     (Mutation::StreamsForgetEarly, 4),
     (Mutation::SqlParentsUnlocked, 22),
     (Mutation::SqlSetNullLeftOut, 9),
-    (Mutation::SqlPartsLeftOut, 9),
+    (Mutation::SqlPartsLeftOut, 22),
     (Mutation::SqlNumbersUnreserved, 22),
     (Mutation::SqlFailedStatementsStay, 9),
     (Mutation::SqlSnapshotsReadNewest, 9),
