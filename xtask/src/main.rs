@@ -148,7 +148,7 @@ mod tests {
     fn options_of_test() {
         let options = test_options(&strings(&["--seeds", "12", "--keep-going"])).unwrap();
         assert_eq!(options, TestOptions { seeds: 12, keep_going: true });
-        assert_eq!(test_options(&[]).unwrap().seeds, 300);
+        assert_eq!(test_options(&[]).unwrap().seeds, 40);
     }
 
     #[test]
