@@ -11,10 +11,11 @@
 //! What is claimed: tables that are rebuilt (`ddl::rebuild`), temporary tables (`temporary`).
 
 use client::{ClientOperation, OperationAction};
-use model::{Column, ColumnType, ErrorCode, SchemaChange, TableId, Value};
+use model::{ColumnType, ErrorCode, TableId, Value};
 use wire::{LockMode, Projection, WaitPolicy};
 
 use crate::kernel::{Failure, Kernel};
+use crate::own_table::OwnTable;
 
 /// A kernel table of claims, each on a number.
 pub(crate) struct Claims {
@@ -66,33 +67,7 @@ impl Claims {
 
     /// The kernel table; made by the first who needs it.
     async fn table(&self, kernel: &Kernel) -> Result<TableId, Failure> {
-        let known = || kernel.cluster().table_named(self.table).map(|table| table.id);
-        if let Some(id) = known() {
-            return Ok(id);
-        }
-        let column = Column {
-            name: self.column.to_owned(),
-            column_type: ColumnType::UInt(self.width),
-            nullable: false,
-            default: Value::Null,
-        };
-        let create = SchemaChange::CreateTable {
-            name: self.table.to_owned(),
-            columns: vec![column],
-            primary_key: vec![0],
-            distribution_key: vec![],
-            partition_count: 0,
-            ordered_indexes: vec![],
-            unique_indexes: vec![],
-            large: None,
-            description: Default::default(),
-        };
-        match kernel.beside().change_schema(create).await {
-            Ok(id) => Ok(id),
-            Err(Failure::Refused(refusal)) if refusal.code == ErrorCode::TableExists => {
-                known().ok_or(Failure::Refused(refusal))
-            }
-            Err(failure) => Err(failure),
-        }
+        let columns = &[(self.column, ColumnType::UInt(self.width))];
+        OwnTable { name: self.table, columns, key_columns: 1, ordered: false }.get(kernel).await
     }
 }

@@ -43,6 +43,7 @@ mod link;
 mod measures;
 mod memory;
 mod node;
+mod own_table;
 mod pace;
 mod peers;
 mod plan;

@@ -16,14 +16,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use actor::Mutation;
 use client::{ClientOperation, ClientRead, OperationAnswer};
-use model::{
-    Column, ColumnId, ColumnType, ErrorCode, Expression, Refusal, SchemaChange, TableId, Value,
-};
+use model::{ColumnId, ColumnType, ErrorCode, Expression, Refusal, TableId, Value};
 use sql_expression::SqlError;
 use stdx::Duration;
 use wire::LockMode;
 
 use crate::kernel::{Failure, Kernel};
+use crate::own_table::OwnTable;
 
 /// Name of the kernel table; without a database, so no user sees it.
 pub(crate) const TABLE: &str = "#sequences";
@@ -280,17 +279,9 @@ impl Sequences {
         if let Some(id) = self.table.get() {
             return Ok(id);
         }
-        let known = |kernel: &Kernel| kernel.cluster().table_named(TABLE).map(|table| table.id);
-        let id = match known(kernel) {
-            Some(id) => id,
-            None => match kernel.beside().change_schema(definition()).await {
-                Ok(id) => id,
-                Err(Failure::Refused(refusal)) if refusal.code == ErrorCode::TableExists => {
-                    known(kernel).ok_or(Failure::Refused(refusal))?
-                }
-                Err(failure) => return Err(failure),
-            },
-        };
+        let columns = &[("table_id", ColumnType::UInt(4)), ("next", ColumnType::UInt(8))];
+        let table = OwnTable { name: TABLE, columns, key_columns: 1, ordered: false };
+        let id = table.get(kernel).await?;
         self.table.set(Some(id));
         Ok(id)
     }
@@ -317,26 +308,6 @@ fn number(row: &[Value]) -> u64 {
     match row.get(usize::from(NEXT.0)) {
         Some(Value::UInt(number)) => *number,
         _ => 1,
-    }
-}
-
-fn definition() -> SchemaChange {
-    let column = |name: &str, column_type| Column {
-        name: name.to_owned(),
-        column_type,
-        nullable: false,
-        default: Value::Null,
-    };
-    SchemaChange::CreateTable {
-        name: TABLE.to_owned(),
-        columns: vec![column("table_id", ColumnType::UInt(4)), column("next", ColumnType::UInt(8))],
-        primary_key: vec![0],
-        distribution_key: vec![],
-        partition_count: 0,
-        ordered_indexes: vec![],
-        unique_indexes: vec![],
-        large: None,
-        description: Default::default(),
     }
 }
 

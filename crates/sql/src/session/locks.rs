@@ -20,13 +20,14 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use client::{ClientOperation, OperationAnswer};
-use model::{Column, ColumnType, ErrorCode, SchemaChange, TableId, Value};
+use model::{ColumnType, ErrorCode, TableId, Value};
 use sql_expression::{DeferredFunction, SqlError};
 use sqltype::Datum;
 use stdx::{Duration, Instant};
 use wire::{LockMode, WaitPolicy};
 
 use crate::kernel::{Failure, Kernel};
+use crate::own_table::OwnTable;
 use crate::peers::{self, Known};
 use crate::session::Session;
 use crate::temporary::CLAIMS;
@@ -316,38 +317,12 @@ fn first_row(
 
 /// The kernel table; made by the first who needs it.
 async fn table(kernel: &Kernel) -> Result<TableId, Failure> {
-    let known = || kernel.cluster().table_named(TABLE).map(|table| table.id);
-    if let Some(id) = known() {
-        return Ok(id);
-    }
-    let column = |name: &str, column_type| Column {
-        name: name.to_owned(),
-        column_type,
-        nullable: false,
-        default: Value::Null,
-    };
-    let create = SchemaChange::CreateTable {
-        name: TABLE.to_owned(),
-        columns: vec![
-            column("name", ColumnType::Variable(NAME_MAX as u16 * 3)),
-            column("connection", ColumnType::UInt(4)),
-            column("claim", ColumnType::UInt(8)),
-        ],
-        primary_key: vec![0],
-        distribution_key: vec![],
-        partition_count: 0,
-        ordered_indexes: vec![],
-        unique_indexes: vec![],
-        large: None,
-        description: Default::default(),
-    };
-    match kernel.beside().change_schema(create).await {
-        Ok(id) => Ok(id),
-        Err(Failure::Refused(refusal)) if refusal.code == ErrorCode::TableExists => {
-            known().ok_or(Failure::Refused(refusal))
-        }
-        Err(failure) => Err(failure),
-    }
+    let columns = &[
+        ("name", ColumnType::Variable(NAME_MAX as u16 * 3)),
+        ("connection", ColumnType::UInt(4)),
+        ("claim", ColumnType::UInt(8)),
+    ];
+    OwnTable { name: TABLE, columns, key_columns: 1, ordered: false }.get(kernel).await
 }
 
 #[cfg(test)]

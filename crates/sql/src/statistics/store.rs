@@ -11,10 +11,11 @@ use std::sync::Arc;
 
 use client::{ClientOperation, IndexBound, ScanRange, ScanSpec};
 use codec::{Decode, Encode, Reader, Writer};
-use model::{Column, ColumnType, ErrorCode, IndexId, Refusal, SchemaChange, Table, TableId, Value};
+use model::{ColumnType, ErrorCode, IndexId, Refusal, Table, TableId, Value};
 
 use super::values::TableValues;
 use crate::kernel::{Failure, Kernel, Scan};
+use crate::own_table::OwnTable;
 use crate::session::Session;
 
 /// Name of the kernel table; without a database, so no user sees it.
@@ -165,39 +166,10 @@ fn index_of(table: &Table) -> Option<IndexId> {
 
 /// The kernel table; made by the first who needs it.
 async fn table(kernel: &Kernel) -> Result<TableId, Failure> {
-    let known = || kernel.cluster().table_named(TABLE).map(|table| table.id);
-    if let Some(id) = known() {
-        return Ok(id);
-    }
-    match kernel.beside().change_schema(definition()).await {
-        Ok(id) => Ok(id),
-        Err(Failure::Refused(refusal)) if refusal.code == ErrorCode::TableExists => {
-            known().ok_or(Failure::Refused(refusal))
-        }
-        Err(failure) => Err(failure),
-    }
-}
-
-fn definition() -> SchemaChange {
-    let column = |name: &str, column_type| Column {
-        name: name.to_owned(),
-        column_type,
-        nullable: false,
-        default: Value::Null,
-    };
-    SchemaChange::CreateTable {
-        name: TABLE.to_owned(),
-        columns: vec![
-            column("table_id", ColumnType::UInt(4)),
-            column("part", ColumnType::UInt(2)),
-            column("data", ColumnType::Variable((HEAD_BYTES + PART_BYTES) as u16)),
-        ],
-        primary_key: vec![0, 1],
-        distribution_key: vec![0],
-        partition_count: 0,
-        ordered_indexes: vec![("PRIMARY".to_owned(), vec![0, 1])],
-        unique_indexes: vec![],
-        large: None,
-        description: Default::default(),
-    }
+    let columns = &[
+        ("table_id", ColumnType::UInt(4)),
+        ("part", ColumnType::UInt(2)),
+        ("data", ColumnType::Variable((HEAD_BYTES + PART_BYTES) as u16)),
+    ];
+    OwnTable { name: TABLE, columns, key_columns: 2, ordered: true }.get(kernel).await
 }
