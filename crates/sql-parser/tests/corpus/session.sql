@@ -40,6 +40,9 @@ SET SESSION sql_mode = DEFAULT, LOCAL wait_timeout = 5
 SET GLOBAL a = 1, b = 2, SESSION c = 3
 SET PERSIST max_connections = 200
 SET PERSIST_ONLY back_log = 5
+RESET PERSIST
+RESET PERSIST back_log
+RESET PERSIST IF EXISTS back_log
 SET @@sql_mode = CONCAT(@@sql_mode, ',STRICT_TRANS_TABLES')
 SET @@GLOBAL.x = 1, @@session.y = 2, @@persist.z = 3, @@persist_only.w = 4, @@local.v = 5
 SET @a = 1, @b := @a + 1, @`c d` = (SELECT 1)
