@@ -38,6 +38,7 @@ mod pushdown;
 mod reads;
 mod remote;
 mod replaced;
+mod replication;
 mod rot;
 mod scripts;
 mod server;

@@ -21,11 +21,17 @@ pub struct MariaDb {
 impl MariaDb {
     /// Starts a server and waits until it lets clients in.
     pub fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// The same with more options.
+    pub fn start_with(options: &[&str]) -> Self {
         let directory = temporary_directory();
         let data = directory.join("data");
         let mut install = Command::new("mariadb-install-db");
         install.args(["--no-defaults", "--auth-root-authentication-method=normal", "--user=root"]);
         install.arg(format!("--datadir={}", data.display()));
+        install.env("TMPDIR", &directory);
         let output = run(install);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let process = Command::new("/usr/sbin/mariadbd")
@@ -36,6 +42,8 @@ impl MariaDb {
                 "--sql-mode=STRICT_TRANS_TABLES,\
                     ONLY_FULL_GROUP_BY,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO",
             ])
+            .args(options)
+            .env("TMPDIR", &directory)
             .arg(format!("--datadir={}", data.display()))
             .arg(format!("--socket={}", directory.join("sock").display()))
             .stdout(Stdio::null())

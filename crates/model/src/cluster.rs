@@ -33,7 +33,7 @@ use crate::schema::{Column, Description, LargeForm, Table};
 pub use change::{StateChange, TableChange};
 pub use pieces::{Assembled, CatalogPiece, Pieces, StateAssembly, StatePiece, StatePieces};
 pub use setting::{SETTINGS_BYTES_MAX, SETTINGS_MAX, Setting, SettingChange, Settings};
-pub use stream::{STREAMS_MAX, Stream};
+pub use stream::{BINLOG_STREAMS, STREAMS_MAX, Stream};
 
 /// What a node does in the cluster.
 #[derive(

@@ -81,6 +81,9 @@ pub struct Config {
     /// Epochs whose changes are kept for a change stream that does not move on.
     #[doc(alias = "MaxBufferedEpochs")]
     pub buffered_epochs: u32,
+    /// For how long the changes of the binary log are kept, within `buffered_epoch_bytes`.
+    #[doc(alias = "BinlogRetention")]
+    pub binlog_retention: Duration,
     /// Sessions per participant whose last outcome is remembered.
     pub outcomes_max: u32,
     /// Rows sent per message when a replica is copied.
@@ -147,6 +150,7 @@ impl Config {
             version_memory: 512 << 20,
             buffered_epoch_bytes: 64 << 20,
             buffered_epochs: 3_000,
+            binlog_retention: Duration::from_secs(3_600),
             outcomes_max: 1 << 20,
             copy_batch_rows: 128,
             copy_window: 8,

@@ -12,6 +12,32 @@ pub struct QueryText {
     pub attributes: Attributes,
 }
 
+/// What COM_REGISTER_REPLICA says of a replica.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReplicaName {
+    /// `server_id`.
+    pub server: u32,
+    /// `report_host`.
+    pub host: Vec<u8>,
+    /// `report_port`.
+    pub port: u16,
+}
+
+/// From where on a reader wants the binary log, by COM_BINLOG_DUMP or COM_BINLOG_DUMP_GTID.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BinlogDump {
+    /// The reader's `server_id`.
+    pub server: u32,
+    /// The name of a file; empty for the first.
+    pub file: Vec<u8>,
+    /// The position in it.
+    pub position: u64,
+    /// The reader waits for nothing: it wants an end behind the last event.
+    pub to_the_end: bool,
+    /// The GTIDs that the reader has, encoded; with them file and position do not count.
+    pub has: Option<Vec<u8>>,
+}
+
 /// A command.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
@@ -73,6 +99,10 @@ pub enum Command {
         /// How many rows.
         rows: u32,
     },
+    /// A replica says who it is.
+    RegisterReplica(ReplicaName),
+    /// The binary log from a place on, to the end of the connection.
+    BinlogDump(BinlogDump),
     /// FLUSH in the old way, and others without effect here.
     Harmless(u8),
     /// Something else.
@@ -82,6 +112,12 @@ pub enum Command {
 impl Command {
     /// COM_QUIT.
     pub const QUIT: u8 = 1;
+    /// COM_BINLOG_DUMP.
+    pub const BINLOG_DUMP: u8 = 18;
+    /// COM_REGISTER_REPLICA.
+    pub const REGISTER_REPLICA: u8 = 21;
+    /// COM_BINLOG_DUMP_GTID.
+    pub const BINLOG_DUMP_GTID: u8 = 30;
     /// COM_CHANGE_USER.
     pub const CHANGE_USER: u8 = 17;
     /// COM_STMT_EXECUTE.
@@ -120,6 +156,13 @@ impl Command {
             12 => Self::ProcessKill(reader.u32()?),
             14 => Self::Ping,
             Self::CHANGE_USER => Self::ChangeUser(reader.0.to_vec()),
+            Self::BINLOG_DUMP => Self::BinlogDump(dump(&mut reader)?),
+            Self::BINLOG_DUMP_GTID => Self::BinlogDump(dump_gtid(&mut reader)?),
+            Self::REGISTER_REPLICA => {
+                let (server, host) = (reader.u32()?, short_text(&mut reader)?);
+                let (_user, _password) = (short_text(&mut reader)?, short_text(&mut reader)?);
+                Self::RegisterReplica(ReplicaName { server, host, port: reader.u16()? })
+            }
             22 => Self::Prepare(reader.0.to_vec()),
             Self::EXECUTE => {
                 let (statement, flags, _iterations) = (reader.u32()?, reader.u8()?, reader.u32()?);
@@ -175,10 +218,45 @@ impl Command {
             Self::CloseStatement(_) => "Close stmt",
             Self::ResetStatement(_) => "Reset stmt",
             Self::Fetch { .. } => "Fetch",
+            Self::RegisterReplica(_) => "Register Replica",
+            Self::BinlogDump(dump) if dump.has.is_some() => "Binlog Dump GTID",
+            Self::BinlogDump(_) => "Binlog Dump",
             Self::Harmless(_) => "Refresh",
             Self::Unknown(_) => "Error",
         }
     }
+}
+
+/// COM_BINLOG_DUMP: the reader does not wait.
+const DUMP_NON_BLOCK: u16 = 1;
+/// COM_BINLOG_DUMP_GTID: the reader says which GTIDs it has.
+const DUMP_THROUGH_GTID: u16 = 4;
+
+fn dump(reader: &mut Reader<'_>) -> Result<BinlogDump, Malformed> {
+    let (position, flags, server) = (reader.u32()?, reader.u16()?, reader.u32()?);
+    let to_the_end = flags & DUMP_NON_BLOCK != 0;
+    let file = reader.0.to_vec();
+    Ok(BinlogDump { server, file, position: position.into(), to_the_end, has: None })
+}
+
+fn dump_gtid(reader: &mut Reader<'_>) -> Result<BinlogDump, Malformed> {
+    let (flags, server, length) = (reader.u16()?, reader.u32()?, reader.u32()?);
+    let file = reader.take(usize::try_from(length).map_err(|_| Malformed)?)?.to_vec();
+    let position = reader.u64()?;
+    let has = if reader.is_empty() {
+        None
+    } else {
+        let length = reader.u32()?;
+        Some(reader.take(usize::try_from(length).map_err(|_| Malformed)?)?.to_vec())
+    };
+    let has = has.filter(|_| flags & DUMP_THROUGH_GTID != 0 || file.is_empty());
+    Ok(BinlogDump { server, file, position, to_the_end: flags & DUMP_NON_BLOCK != 0, has })
+}
+
+/// Bytes behind a length of one byte.
+fn short_text(reader: &mut Reader<'_>) -> Result<Vec<u8>, Malformed> {
+    let length = reader.u8()?;
+    Ok(reader.take(length.into())?.to_vec())
 }
 
 /// What the client attached to the text of a query.

@@ -2,7 +2,8 @@
 //!
 //! # Owns
 //! Packets ([`Channel`]), the first exchange ([`Greeting`], [`Response`]), password checks
-//! ([`auth`]), commands ([`Command`]), prepared statements' parameters, answers ([`answer`]).
+//! ([`auth`]), commands ([`Command`]), prepared statements' parameters, answers ([`answer`]),
+//! events of the binary log ([`binlog`]).
 //! # Guarantees
 //! Nothing a client sends panics or makes the server reserve memory it has not sent bytes for. What
 //! is not understood is a [`Malformed`], after which the connection has to end.
@@ -17,6 +18,7 @@
 
 pub mod answer;
 pub mod auth;
+pub mod binlog;
 mod command;
 pub mod constants;
 mod frame;
@@ -25,7 +27,7 @@ mod packet;
 mod parameter;
 mod reader;
 
-pub use command::{Command, QueryText};
+pub use command::{BinlogDump, Command, QueryText, ReplicaName};
 pub use frame::{FrameNumber, FrameWriter, LEVEL as FRAME_LEVEL};
 pub use handshake::{Greeting, Response};
 pub use packet::{Channel, PacketError};

@@ -226,6 +226,8 @@ pub enum Statement {
     Set(Vec<SetItem>),
     /// RESET PERSIST.
     ResetPersist(ResetPersist),
+    /// PURGE BINARY LOGS.
+    PurgeBinaryLogs(PurgeBinaryLogs),
     /// SHOW.
     Show(Box<Show>),
     /// DESCRIBE of a table: `DESC t [column or pattern]`.

@@ -12,9 +12,11 @@ pub(crate) mod set;
 
 use sql_expression::SqlError;
 use sql_parser::ast::{self, Statement};
-use sqltype::{Datum, SqlType};
+use sqltype::temporal::parse_date_time;
+use sqltype::{DateTime, Datum, SqlType};
 
 use crate::account::privilege::{Dynamic, Privileges};
+use crate::binlog::{self, Purge};
 use crate::error::unsupported;
 use crate::peers::{self, Killed};
 use crate::result::{Outcome, ResultColumn, ResultWriter};
@@ -47,6 +49,16 @@ pub(crate) async fn run(
         }
         Statement::Backup(_) | Statement::Restore(_) | Statement::CancelBackup(_) => {
             return Box::pin(backup::run(session, statement, out)).await;
+        }
+        Statement::PurgeBinaryLogs(purge) => {
+            let purge = match purge {
+                ast::PurgeBinaryLogs::To(file) => Purge::To(file.to_string()),
+                ast::PurgeBinaryLogs::Before(time) => {
+                    let time = execute::value(session, time, parameters).await?;
+                    Purge::Before(seconds_of(session, &time)?)
+                }
+            };
+            Box::pin(binlog::purge(session, &purge)).await?;
         }
         Statement::Help(_) => return Ok(no_help(out)),
         Statement::Unsupported { feature } => return Err(unsupported(feature)),
@@ -132,6 +144,20 @@ async fn kill_connection(
         Killed::Foreign => Err(SqlError::of::<1095>(&[&number])),
         Killed::Unknown => Err(unknown()),
     }
+}
+
+/// The seconds since 1970 of a time in the session's time zone.
+fn seconds_of(session: &Session, time: &Datum) -> Result<u32, SqlError> {
+    let time = match time {
+        Datum::DateTime(time) => Some(*time),
+        Datum::Date(date) => Some(DateTime::midnight(*date)),
+        Datum::Bytes(text) => parse_date_time(text).map(|parsed| parsed.value),
+        _ => None,
+    };
+    let wrong = || SqlError::new(1210, "HY000", "Incorrect arguments to PURGE LOGS BEFORE");
+    let time = time.ok_or_else(wrong)?;
+    let micros = session.variables.time_zone.moment(time).ok_or_else(wrong)?;
+    u32::try_from(micros.div_euclid(1_000_000)).map_err(|_| wrong())
 }
 
 fn no_help(out: &mut ResultWriter) -> Outcome {

@@ -145,6 +145,7 @@ fn allow_statement(check: &Checking<'_>, statement: &Statement) -> Result<(), Sq
         | Statement::Empty
         | Statement::Unsupported { .. } => Ok(()),
         Statement::ResetPersist(_) => check.variables(),
+        Statement::PurgeBinaryLogs(_) => check.dynamic(Dynamic::BINLOG_ADMIN),
         Statement::SetTransaction(set) => match set.scope {
             Some(ast::VariableScope::Global) => check.variables(),
             _ => Ok(()),

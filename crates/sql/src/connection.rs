@@ -11,6 +11,7 @@
 //! # Not here
 //! Statements (`dispatch`), bytes of packets (`mysql-wire`).
 
+mod binlog_dump;
 mod cursor;
 mod login;
 mod statements;
@@ -286,6 +287,11 @@ impl Connection {
                 self.answer(result.map(|()| Outcome::default()), false);
             }
             Command::Fetch { statement, rows } => self.fetch(statement, rows).await,
+            Command::RegisterReplica(replica) => {
+                let result = self.register_replica(replica).await;
+                self.answer(result.map(|()| Outcome::default()), false);
+            }
+            Command::BinlogDump(dump) => self.binlog_dump(&dump).await?,
             Command::Unknown(_) => {
                 self.wire.error(&SqlError::new(1047, "08S01", "Unknown command"));
             }

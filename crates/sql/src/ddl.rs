@@ -28,12 +28,13 @@ pub(crate) mod view;
 
 use model::{ErrorCode, SchemaChange, TableId};
 use sql_expression::SqlError;
-use sql_parser::ast::Statement;
+use sql_parser::ast::{Statement, TableDefinition};
 
 use crate::catalog::draft::Rules;
 use crate::catalog::names::TableName;
 use crate::catalog::view::is_view;
 use crate::catalog::{CheckDefinition, error, names, same_name};
+use crate::definition_log::LoggedStatement;
 use crate::kernel::Failure;
 use crate::result::Outcome;
 use crate::session::{Level, Session};
@@ -43,6 +44,36 @@ pub(crate) use rebuild::wait_for_writes;
 
 /// Runs a statement that changes definitions.
 pub(crate) async fn run(session: &mut Session, statement: &Statement) -> Result<Outcome, SqlError> {
+    if session.kernel.keeps_binlog() {
+        session.definition_log.begin(logged(session, statement));
+    }
+    let result = change_definitions(session, statement).await;
+    // What became of it is known all the same.
+    let _ = session.definition_log.end(&session.kernel).await;
+    result
+}
+
+/// A statement as the binary log has it.
+fn logged(session: &Session, statement: &Statement) -> LoggedStatement {
+    let fills = match statement {
+        Statement::CreateTable(create) => match &create.definition {
+            TableDefinition::Columns(body) => body.query.is_some(),
+            TableDefinition::Like(_) => false,
+        },
+        _ => false,
+    };
+    LoggedStatement {
+        database: session.database.clone().unwrap_or_default(),
+        text: statement.to_string(),
+        ignores_foreign_keys: !session.variables.foreign_key_checks,
+        fills,
+    }
+}
+
+async fn change_definitions(
+    session: &mut Session,
+    statement: &Statement,
+) -> Result<Outcome, SqlError> {
     match statement {
         Statement::CreateDatabase(create) => database::create(session, create).await,
         Statement::AlterDatabase(alter) => database::alter(session, alter).await,
@@ -62,7 +93,7 @@ pub(crate) async fn run(session: &mut Session, statement: &Statement) -> Result<
 
 /// Asks the kernel for a change.
 async fn change(session: &Session, change: SchemaChange) -> Result<TableId, Failure> {
-    session.kernel.change_schema(change).await
+    session.definition_log.change(&session.kernel, change).await
 }
 
 /// Whether the kernel refused with this code.

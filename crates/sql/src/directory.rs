@@ -42,6 +42,8 @@ pub struct Process {
     pub info: String,
     /// What the client has said of itself when it logged in: names and values.
     pub attributes: Arc<[(String, String)]>,
+    /// It is a replica: its `server_id`, `report_host` and `report_port`.
+    pub replica: Option<(u32, String, u16)>,
 }
 
 /// Counters of SHOW GLOBAL STATUS, over all connections since the start.

@@ -25,13 +25,14 @@ use client::{
     ClientOperation, ClientRead, ClientResult, Inspected, OperationAnswer, Savepoint, ScanSpec,
     ScannedRows, Traffic,
 };
+use model::cluster::BINLOG_STREAMS;
 use model::{
-    ClusterState, ControlIndex, Epoch, ErrorCode, NodeId, Refusal, SchemaChange, TableId,
-    TransactionId, Value,
+    Address, ClusterState, ControlIndex, Epoch, ErrorCode, NodeId, Refusal, SchemaChange, StreamId,
+    TableId, TransactionId, Value,
 };
 use stdx::{Duration, Instant, Prng};
 use vector::Block;
-use wire::{Inspection, PeerQuestion};
+use wire::{Inspection, PeerQuestion, StreamFetch, StreamPiece};
 
 use crate::large::{colocating, write};
 use arrival::{is_from_data_node, traffic};
@@ -103,6 +104,10 @@ pub(crate) enum Ask {
         peek: bool,
     },
     Schema(SchemaChange),
+    /// Asks participants for changes of a stream.
+    Stream(Vec<(Address, StreamFetch)>),
+    /// Changes of a stream up to an epoch are not needed any more.
+    AcknowledgeStream(StreamId, Epoch),
     Inspect {
         what: Inspection,
         node: Option<NodeId>,
@@ -391,6 +396,12 @@ impl Kernel {
         self.exchange.borrow().savepoint
     }
 
+    /// Whether the cluster keeps a binary log.
+    pub(crate) fn keeps_binlog(&self) -> bool {
+        let exchange = self.exchange.borrow();
+        BINLOG_STREAMS.iter().any(|name| exchange.cluster.streams.contains_key(*name))
+    }
+
     /// Whether the cluster keeps its state on disk.
     pub fn has_disk(&self) -> bool {
         self.exchange.borrow().has_disk
@@ -663,6 +674,23 @@ impl Kernel {
             }
             other => Err(failure(other)),
         }
+    }
+
+    /// Asks participants for changes of a stream, as a [`client::Subscription`] says; the answers
+    /// of those who gave one in time.
+    pub(crate) async fn fetch_stream(
+        &self,
+        fetches: Vec<(Address, StreamFetch)>,
+    ) -> Result<Vec<(Address, StreamPiece)>, Failure> {
+        match self.result(Ask::Stream(fetches)).await? {
+            ClientResult::Streamed(answers) => Ok(answers),
+            other => Err(failure(other)),
+        }
+    }
+
+    /// Tells all participants that the changes of a stream up to an epoch are not needed any more.
+    pub(crate) fn acknowledge_stream(&self, stream: StreamId, through: Epoch) {
+        self.exchange.borrow_mut().ask(self.lane, Ask::AcknowledgeStream(stream, through));
     }
 
     /// Asks the workers of the data nodes, or of one, what goes on in them.

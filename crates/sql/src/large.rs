@@ -126,6 +126,28 @@ fn decode(table: &Table, stored: &Value) -> Result<Vec<Reference>, Failure> {
     Ok(entries.iter().map(of_entry).collect())
 }
 
+/// A value that lies outside of its row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Outside {
+    /// The column that it is of.
+    pub(crate) column: ColumnId,
+    /// Its name in the table of parts.
+    pub(crate) value: u64,
+    /// Its bytes.
+    pub(crate) size: usize,
+}
+
+/// The values of an encoded row that lie outside of it.
+pub(crate) fn outside_of(table: &Table, row: &[u8]) -> Result<Vec<Outside>, Failure> {
+    let Some(large) = &table.large else { return Ok(Vec::new()) };
+    let references = decode(table, &table.value(row, large.references).to_value())?;
+    let outside = |reference: Reference| {
+        let Reference { column, value, size } = reference;
+        Outside { column, value, size: size as usize }
+    };
+    Ok(references.into_iter().map(outside).collect())
+}
+
 /// The bytes of a row's values that lie outside of it.
 pub(crate) fn size_of(stored: &Value) -> usize {
     let Value::Bytes(bytes) = stored else { return 0 };

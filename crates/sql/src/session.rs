@@ -39,6 +39,7 @@ use crate::account::login::Login;
 use crate::admission::Admission;
 use crate::audit::Auditor;
 use crate::catalog::Definitions;
+use crate::definition_log::DefinitionLog;
 use crate::directory::{Counters, Directory, OwnLedger};
 use crate::hint::StatementHints;
 use crate::kernel::Kernel;
@@ -153,6 +154,8 @@ pub(crate) struct Session {
     pub(crate) changes_rows: bool,
     /// Its temporary tables.
     pub(crate) temporary: Temporaries,
+    /// What the binary log is to know of the statement under way.
+    pub(crate) definition_log: DefinitionLog,
     /// Its named locks.
     pub(crate) named_locks: NamedLocks,
     /// RELEASE was said: the connection ends after this answer.
@@ -331,6 +334,7 @@ impl Session {
             found_rows: 0,
             changes_rows: false,
             temporary: Temporaries::new(seed),
+            definition_log: DefinitionLog::default(),
             named_locks: Default::default(),
             released: false,
             count_matched: false,

@@ -7,6 +7,7 @@
 //! # Not here
 //! The facts themselves: `information`, `catalog` and `variables` know them.
 
+mod binary_log;
 mod create;
 mod filter;
 mod server;
@@ -223,25 +224,19 @@ async fn unfiltered(session: &mut Session, show: &Show) -> Result<Listing, SqlEr
         Show::Grants { account, using } => server::grants(session, account.as_ref(), using),
         Show::Privileges => Ok(server::privileges()),
         Show::RoutineCode(is_function, _) => Err(server::no_routine_code(*is_function)),
-        Show::BinaryLogStatus => Ok(server::binary_log_status()),
-        Show::BinaryLogs => Err(SqlError::new(1381, "HY000", "You are not using binary logging")),
-        Show::LogEvents { .. } => Ok(Listing::of_texts(&[
-            "Log_name",
-            "Pos",
-            "Event_type",
-            "Server_id",
-            "End_log_pos",
-            "Info",
-        ])),
+        Show::BinaryLogStatus => binary_log::status(session).await,
+        Show::BinaryLogs => binary_log::files(session).await,
+        Show::LogEvents { relay, file, position, limit, .. } => {
+            let file = file.as_deref().filter(|_| !relay);
+            binary_log::events(session, *relay, file, *position, limit.as_ref()).await
+        }
         Show::ReplicaStatus(_) => Ok(server::replica_status()),
         Show::BackupJobs => Ok(Listing::filled(backup::job_columns(), backup::jobs(session))),
         Show::Backups(place) => {
             let rows = backup::backups(session, place).await?;
             Ok(Listing::filled(backup::backup_columns(), rows))
         }
-        Show::Replicas => {
-            Ok(Listing::of_texts(&["Server_Id", "Host", "Port", "Source_Id", "Replica_UUID"]))
-        }
+        Show::Replicas => Ok(binary_log::replicas(session)),
         Show::Profiles => Ok(Listing::of_texts(&["Query_ID", "Duration", "Query"])),
         Show::Profile { .. } => Ok(Listing::of_texts(&["Status", "Duration"])),
         _ => Err(error::unsupported("this form of SHOW")),

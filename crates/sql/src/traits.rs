@@ -153,6 +153,7 @@ impl StatementTraits for Statement {
             Self::Describe(_) => Traits::new("show", Place::Show),
             Self::Show(show) => of_show(show),
             Self::Set(_) => Traits::new("set_option", Place::Variables).despite_expiry(),
+            Self::PurgeBinaryLogs(_) => Traits::administration("purge"),
             Self::SetTransaction(_) | Self::ResetPersist(_) => {
                 Traits::new("set_option", Place::Variables)
             }

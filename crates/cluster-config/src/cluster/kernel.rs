@@ -107,6 +107,9 @@ fn of_node(config: &mut Config, settings: &Settings) {
     if let Some(count) = small("MaxBufferedEpochs") {
         config.buffered_epochs = count;
     }
+    if let Some(seconds) = number("BinlogRetention") {
+        config.binlog_retention = Duration::from_secs(seconds);
+    }
     if let Some(size) = number("FragmentLogFileSize") {
         config.redo_segment = size;
     }

@@ -240,6 +240,11 @@ pub(super) const PARAMETERS: &[Parameter] = parameters! {
     DATA, bytes(64 * M, M, MOST), Node, HONOURED, ndb "25M";
     "memory for the changes that are kept for each change stream until its subscriber has them"
 
+    "BinlogRetention";
+    DATA, count(3_600, 10, 2_592_000), Node, HONOURED;
+    "seconds for which data nodes keep the changes of the binary log, as far as \
+     MaxBufferedEpochBytes lets them"
+
     // Membership.
     "HeartbeatIntervalDbDb";
     DATA | ALIKE, millis(100, 10, MOST), Node, HONOURED, ndb "5000";

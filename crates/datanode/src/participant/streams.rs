@@ -24,7 +24,7 @@ mod older;
 use std::collections::{BTreeMap, BTreeSet};
 
 use actor::{Ctx, Mutation, Timer, fault_point, probe};
-use model::cluster::Stream;
+use model::cluster::{BINLOG_STREAMS, Stream};
 use model::{
     ActorKind, Address, ClusterState, Epoch, PartitionId, Row, RowId, SessionId, StreamId,
 };
@@ -63,6 +63,8 @@ pub(super) struct Streams {
 #[derive(Debug)]
 struct Kept {
     stream: Stream,
+    /// Nobody acknowledges it: it is kept for as long as the configuration says.
+    is_binlog: bool,
     /// The subscriber has all epochs up to this one.
     acknowledged: Epoch,
     /// Epochs up to this one are not whole any more.
@@ -91,10 +93,11 @@ pub(super) struct Streamed {
 }
 
 impl Kept {
-    fn new(stream: Stream) -> Self {
+    fn new(name: &str, stream: Stream) -> Self {
+        let is_binlog = BINLOG_STREAMS.contains(&name);
         let (acknowledged, dropped) = (Epoch(0), Epoch(0));
         let (slots, epochs) = (BTreeMap::new(), BTreeMap::new());
-        Self { stream, acknowledged, dropped, slots, epochs, bytes: 0 }
+        Self { stream, is_binlog, acknowledged, dropped, slots, epochs, bytes: 0 }
     }
 
     /// Adds changes of an epoch, unless they are not needed any more or not whole.
@@ -216,14 +219,14 @@ impl Participant {
         if !self.all_rows_are_here() {
             self.streams.begin_again();
         }
-        let wanted: BTreeMap<StreamId, &Stream> =
-            cluster.streams.values().map(|stream| (stream.id, stream)).collect();
+        let wanted: BTreeMap<StreamId, (&String, &Stream)> =
+            cluster.streams.iter().map(|(name, stream)| (stream.id, (name, stream))).collect();
         let differs = wanted.len() != self.streams.kept.len()
             || wanted.keys().any(|id| !self.streams.kept.contains_key(id));
         if differs {
             self.streams.kept.retain(|id, _| wanted.contains_key(id));
-            for (id, stream) in wanted {
-                let new = || Kept::new(stream.clone());
+            for (id, (name, stream)) in wanted {
+                let new = || Kept::new(name, stream.clone());
                 self.streams.kept.entry(id).or_insert_with(new);
             }
         }
@@ -368,10 +371,14 @@ impl Participant {
     pub(super) fn limit_streams(&mut self, ctx: &mut Ctx<'_>) {
         let completed = self.completed;
         self.streams.limited_at = completed;
-        let most = u64::from(ctx.config().buffered_epochs.max(1));
-        let Some(oldest) = completed.0.checked_sub(most).map(Epoch) else { return };
+        let config = ctx.config();
+        let most = u64::from(config.buffered_epochs.max(1));
+        let interval = config.epoch_interval.as_nanos().max(1);
+        let most_of_binlog = (config.binlog_retention.as_nanos() / interval).max(1);
         let mut dropped = false;
         for kept in self.streams.kept.values_mut() {
+            let most = if kept.is_binlog { most_of_binlog } else { most };
+            let Some(oldest) = completed.0.checked_sub(most).map(Epoch) else { continue };
             if oldest > kept.acknowledged && oldest > kept.dropped {
                 kept.dropped = oldest;
                 kept.release(oldest);

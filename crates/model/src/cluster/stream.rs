@@ -14,6 +14,11 @@ use crate::schema::Table;
 /// Most change streams of a cluster.
 pub const STREAMS_MAX: usize = 16;
 
+/// The names of the streams that a binary log is made of: with JSON in MySQL's binary form, and
+/// with JSON as text. A cluster has one of them. Nobody acknowledges what their readers have: they
+/// are kept for a time.
+pub const BINLOG_STREAMS: [&str; 2] = ["#binlog", "#binlog-text"];
+
 /// A change stream. Its identity is new each time that one of its name begins.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stream {

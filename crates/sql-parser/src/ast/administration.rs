@@ -40,6 +40,15 @@ pub struct ResetPersist {
     pub variable: Option<Ident>,
 }
 
+/// PURGE BINARY LOGS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PurgeBinaryLogs {
+    /// TO: the files before this one.
+    To(Box<str>),
+    /// BEFORE: the files that end before this time.
+    Before(Expr),
+}
+
 /// The isolation levels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IsolationLevel {

@@ -3,8 +3,8 @@
 use super::{Parser, Result};
 use crate::ast::{
     Describe, Execute, Explain, ExplainFormat, ExplainTarget, Flush, FlushTarget, Histogram, Kill,
-    MaintenanceOperation, Prepare, PrepareSource, ResetPersist, StartTransaction, Statement,
-    TableLock, TableLockKind, TableMaintenance, TransactionEnd,
+    MaintenanceOperation, Prepare, PrepareSource, PurgeBinaryLogs, ResetPersist, StartTransaction,
+    Statement, TableLock, TableLockKind, TableMaintenance, TransactionEnd,
 };
 use crate::keyword::Keyword as K;
 use crate::lexer::Kind;
@@ -131,6 +131,20 @@ impl Parser<'_> {
         let follows = !matches!(self.peek().kind, Kind::End | Kind::Semicolon);
         let word = if follows { self.eat_any(&[K::Connection, K::Query]) } else { None };
         Ok(Statement::Kill(Kill { query: word == Some(K::Query), id: self.expr()? }))
+    }
+
+    /// At PURGE BINARY.
+    pub(super) fn purge(&mut self) -> Result<Statement> {
+        self.advance();
+        self.advance();
+        self.expect_word(K::Logs)?;
+        let purge = if self.eat_word(K::To) {
+            PurgeBinaryLogs::To(self.text()?)
+        } else {
+            self.expect_word(K::Before)?;
+            PurgeBinaryLogs::Before(self.expr()?)
+        };
+        Ok(Statement::PurgeBinaryLogs(purge))
     }
 
     /// At RESET PERSIST.

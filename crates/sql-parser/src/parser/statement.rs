@@ -84,6 +84,7 @@ impl Parser<'_> {
             }
             K::Kill => self.kill(),
             K::Reset if self.peek().keyword == K::Persist => self.reset_persist(),
+            K::Purge if matches!(self.peek().keyword, K::Binary | K::Master) => self.purge(),
             K::Prepare => self.prepare(),
             K::Execute => self.execute(),
             K::Deallocate => {
@@ -277,7 +278,6 @@ impl Parser<'_> {
             (K::Install, K::Plugin) => "INSTALL PLUGIN",
             (K::Install, K::Component) => "INSTALL COMPONENT",
             (K::Load, K::Index) => "LOAD INDEX INTO CACHE",
-            (K::Purge, K::Binary | K::Master) => "PURGE BINARY LOGS",
             (K::Reset, K::Master | K::Binary) => "RESET MASTER",
             (K::Reset, K::Slave | K::Replica) => "RESET REPLICA",
             (K::Resignal, _) => "RESIGNAL",

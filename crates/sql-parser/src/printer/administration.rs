@@ -5,8 +5,8 @@ use super::expression::scope_text;
 use crate::ast::{
     CreatedObject, Describe, EngineReport, Execute, Explain, ExplainFormat, ExplainTarget, Flush,
     FlushTarget, Ident, IsolationLevel, Kill, MaintenanceOperation, Prepare, PrepareSource,
-    ResetPersist, SetItem, SetTransaction, Show, ShowFilter, StartTransaction, TableLock,
-    TableLockKind, TableMaintenance, TransactionEnd, VariableTarget,
+    PurgeBinaryLogs, ResetPersist, SetItem, SetTransaction, Show, ShowFilter, StartTransaction,
+    TableLock, TableLockKind, TableMaintenance, TransactionEnd, VariableTarget,
 };
 
 impl Printer<'_> {
@@ -29,6 +29,17 @@ impl Printer<'_> {
             None => {}
             Some(true) => self.put(" RELEASE"),
             Some(false) => self.put(" NO RELEASE"),
+        }
+    }
+
+    pub(super) fn purge(&mut self, purge: &PurgeBinaryLogs) {
+        self.put("PURGE BINARY LOGS");
+        match purge {
+            PurgeBinaryLogs::To(file) => self.text_clause(" TO ", Some(file)),
+            PurgeBinaryLogs::Before(time) => {
+                self.put(" BEFORE ");
+                self.expr(time);
+            }
         }
     }
 

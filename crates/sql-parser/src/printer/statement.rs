@@ -92,6 +92,7 @@ impl Printer<'_> {
             Statement::Use(name) => self.with_name("USE ", name),
             Statement::Kill(kill) => self.kill(kill),
             Statement::ResetPersist(reset) => self.reset_persist(reset),
+            Statement::PurgeBinaryLogs(purge) => self.purge(purge),
             Statement::Prepare(prepare) => self.prepare(prepare),
             Statement::Execute(execute) => self.execute(execute),
             Statement::Deallocate(name) => self.with_name("DEALLOCATE PREPARE ", name),

@@ -13,6 +13,7 @@ use sql_expression::{SqlError, SqlMode};
 use sql_parser::ast::{self, Expr, SetItem, VariableScope, VariableTarget};
 use sqltype::Datum;
 
+use crate::binlog;
 use crate::catalog::{column, error};
 use crate::execute;
 use crate::result::Outcome;
@@ -55,7 +56,20 @@ pub(crate) async fn set(
         Assignment::Server(variable, change) => Some((variable, change)),
         _ => None,
     };
-    settings::change(session, shared.into_iter().filter_map(of_server).collect()).await?;
+    let mut changes: Vec<_> = shared.into_iter().filter_map(of_server).collect();
+    // It is no value of SQL nodes, but what the cluster does.
+    let log = changes.iter().position(|(variable, _)| variable.name == "log_bin");
+    let log = log.map(|at| changes.remove(at).1);
+    settings::change(session, changes).await?;
+    if let Some(change) = log {
+        let (SettingChange::Run(value)
+        | SettingChange::Keep(value)
+        | SettingChange::KeepOnly(value)) = change
+        else {
+            return Ok(Outcome::default());
+        };
+        Box::pin(binlog::switch(session, value.as_deref() == Some("ON"))).await?;
+    }
     for assignment in own {
         assign(session, assignment, parameters).await?;
     }

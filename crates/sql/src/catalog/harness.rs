@@ -260,6 +260,8 @@ impl World {
     fn answer(&mut self, ticket: Ticket, ask: Ask) -> Option<ClientResult> {
         Some(match ask {
             Ask::Schema(change) => self.change(change),
+            Ask::Stream(_) => ClientResult::Streamed(Vec::new()),
+            Ask::AcknowledgeStream(..) => return None,
             Ask::Execute { operations, commit } => {
                 let before = commit.then(|| self.rows.clone());
                 let answers: Vec<_> = operations.into_iter().map(|o| self.operate(o)).collect();

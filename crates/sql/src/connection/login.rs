@@ -340,6 +340,7 @@ fn register(connection: &mut Connection, greeting: &Greeting, user: &str, host: 
         Transport::Tcp { port, .. } => format!("{host}:{port}"),
     };
     let process = Process {
+        replica: None,
         id: greeting.number,
         user: user.to_owned(),
         host,

@@ -90,6 +90,11 @@ impl Desk {
             Ask::OpenSnapshot => client.open_snapshot(ctx, session),
             Ask::AwaitDurable { epoch, peek } => client.await_durable(ctx, session, epoch, peek),
             Ask::Schema(change) => client.change_schema(ctx, session, change),
+            Ask::Stream(fetches) => client.fetch_stream(ctx, session, fetches),
+            Ask::AcknowledgeStream(stream, through) => {
+                client.acknowledge_stream(ctx, stream, through);
+                return Passed::Done;
+            }
             Ask::Inspect { what, node } => client.inspect(ctx, session, what, node),
             Ask::Peers { to, question } => client.ask_peers(ctx, session, to, question),
             Ask::Scan(spec) => {

@@ -31,6 +31,15 @@ impl Session {
         facts
     }
 
+    /// VERSION(). MariaDB's `mysqlbinlog` reads no log of a server whose version begins with 8: it
+    /// is told what MariaDB's own servers put before theirs.
+    fn version(&self) -> String {
+        let is_program =
+            |(name, value): &(String, String)| name == "program_name" && value == "mysqlbinlog";
+        let prefix = if self.attributes.iter().any(is_program) { "5.5.5-" } else { "" };
+        format!("{prefix}{VERSION}")
+    }
+
     fn new_facts(&self) -> SessionFacts {
         let variables = &self.variables;
         SessionFacts {
@@ -45,7 +54,7 @@ impl Session {
                 .into(),
             current_role: self.current_role(),
             database: self.database.as_deref().map(Arc::from),
-            version: VERSION.into(),
+            version: self.version().into(),
             sql_mode: variables.sql_mode,
             collation: variables.connection_collation,
             time_zone: variables.time_zone.clone(),

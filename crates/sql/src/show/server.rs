@@ -148,7 +148,10 @@ pub(super) async fn diagnostics(
     Ok(listing)
 }
 
-async fn limit_value(session: &mut Session, expr: &ast::Expr) -> Result<usize, SqlError> {
+pub(super) async fn limit_value(
+    session: &mut Session,
+    expr: &ast::Expr,
+) -> Result<usize, SqlError> {
     match execute::value(session, expr, &[]).await? {
         Datum::Int(number) => Ok(usize::try_from(number).unwrap_or(0)),
         Datum::UInt(number) => Ok(usize::try_from(number).unwrap_or(usize::MAX)),
@@ -263,17 +266,6 @@ pub(super) fn no_routine_code(is_function: bool) -> SqlError {
          have it working"
     );
     SqlError::new(1289, "HY000", message)
-}
-
-/// SHOW MASTER STATUS, SHOW BINARY LOG STATUS: there is no binary log.
-pub(super) fn binary_log_status() -> Listing {
-    Listing::of_texts(&[
-        "File",
-        "Position",
-        "Binlog_Do_DB",
-        "Binlog_Ignore_DB",
-        "Executed_Gtid_Set",
-    ])
 }
 
 /// SHOW REPLICA STATUS: this server replicates from nobody.

@@ -22,6 +22,10 @@ const MACHINE: &str = match () {
 pub(crate) fn value(session: &Session, name: &str, global: bool) -> Option<Option<String>> {
     let address = &session.shared.address;
     let value = match name {
+        "log_bin" => switch(session.kernel.keeps_binlog()),
+        // All transactions of a log have a GTID.
+        "enforce_gtid_consistency" | "gtid_mode" if session.kernel.keeps_binlog() => switch(true),
+        "log_bin_basename" if session.kernel.keeps_binlog() => "binlog".to_owned(),
         "basedir" => "/usr/".to_owned(),
         "datadir" => address.directory.clone(),
         "global_connection_memory_limit" => session.shared.directory.memory().limit().to_string(),
@@ -72,6 +76,10 @@ pub(crate) fn value(session: &Session, name: &str, global: bool) -> Option<Optio
         _ => return None,
     };
     Some(Some(value))
+}
+
+fn switch(on: bool) -> String {
+    if on { "ON" } else { "OFF" }.to_owned()
 }
 
 /// A name for the server that no other of the cluster has: made of its address.

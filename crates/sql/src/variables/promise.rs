@@ -18,8 +18,15 @@ const OWN_KEYS: &str =
     "tables have no keys of their own: EncryptedFileSystem encrypts all files, or none";
 
 /// A variable, the value that says what is true here, and what another value would promise.
-const PROMISES: [(&str, Option<&str>, &str); 10] = [
-    ("binlog_encryption", Some("OFF"), "there is no binary log"),
+const PROMISES: [(&str, Option<&str>, &str); 13] = [
+    ("binlog_checksum", Some("CRC32"), "all events have checksums"),
+    ("binlog_encryption", Some("OFF"), "the binary log is kept in memory"),
+    ("binlog_format", Some("ROW"), "changes of rows are logged as rows"),
+    (
+        "binlog_row_image",
+        Some("FULL"),
+        "images have all columns, but for large values that were not changed",
+    ),
     ("default_table_encryption", Some("OFF"), OWN_KEYS),
     ("group_replication_consistency", Some("EVENTUAL"), "there is no group replication"),
     ("init_connect", Some(""), "nothing is run when a client connects"),

@@ -162,7 +162,7 @@ variables! {
     binlog_order_commits, GLOBAL, DYNAMIC, Switch, "ON";
     binlog_row_event_max_size, GLOBAL, FIXED, Integer(256, u64::MAX), "8192";
     binlog_row_image, BOTH, DYNAMIC, Choice(&["MINIMAL", "NOBLOB", "FULL"]), "FULL";
-    binlog_row_metadata, GLOBAL, DYNAMIC, Choice(&["MINIMAL", "FULL"]), "MINIMAL";
+    binlog_row_metadata, GLOBAL, FIXED, Choice(&["MINIMAL", "FULL"]), "FULL";
     binlog_row_value_options, BOTH, DYNAMIC, Text, "";
     binlog_rows_query_log_events, BOTH, DYNAMIC, Switch, "OFF";
     binlog_stmt_cache_size, GLOBAL, DYNAMIC, Integer(4_096, 18_446_744_073_709_547_520), "32768";
@@ -301,7 +301,7 @@ variables! {
     local_infile, GLOBAL, DYNAMIC, Switch, "OFF";
     lock_wait_timeout, BOTH, DYNAMIC, Integer(1, 31_536_000), "31536000";
     locked_in_memory, GLOBAL, FIXED, Switch, "OFF";
-    log_bin, GLOBAL, FIXED, Switch, "OFF";
+    log_bin, GLOBAL, DYNAMIC, Switch, "OFF";
     log_bin_basename, GLOBAL, FIXED, NullableText;
     log_bin_index, GLOBAL, FIXED, NullableText;
     log_bin_trust_function_creators, GLOBAL, DYNAMIC, Switch, "OFF";
@@ -371,6 +371,7 @@ variables! {
     nines_audit_log_statements, GLOBAL, DYNAMIC, Flags(&CLASSES),
         "READ,WRITE,DEFINITION,ACCOUNT,TRANSACTION,ADMINISTRATION";
     nines_auto_statistics, BOTH, DYNAMIC, Switch, "ON";
+    nines_binlog_json, GLOBAL, DYNAMIC, Choice(&["BINARY", "TEXT"]), "BINARY";
     nines_column_rows, BOTH, DYNAMIC, Integer(0, u64::MAX), "1000";
     nines_durability, BOTH, DYNAMIC, Choice(&["memory", "disk"]), "memory";
     nines_ignore_unsupported, BOTH, DYNAMIC, Switch, "OFF";

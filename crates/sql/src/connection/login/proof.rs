@@ -93,7 +93,11 @@ impl Proof<'_> {
                 _ => Err(End::Error(SqlError::of::<1251>(&[]))),
             };
         }
-        if self.plugin.eq_ignore_ascii_case(plugin) {
+        // MariaDB's servers, as replicas, name a plugin that the greeting has not named, and send
+        // nothing before they are asked for it.
+        let is_asked = super::first_plugin(&self.connection.session) == plugin;
+        let has_answered = is_asked || !auth::is_without_password(&self.answer);
+        if self.plugin.eq_ignore_ascii_case(plugin) && has_answered {
             return Ok(());
         }
         wire.write(|out| answer::auth_switch(out, plugin, &self.greeting.nonce));

@@ -1,0 +1,397 @@
+//! Reads the binary log: epochs of a change stream as events.
+//!
+//! # Owns
+//! The order of all that is in an epoch, and where each event lies in its file.
+//! # Guarantees
+//! Who reads a file from its beginning gets the same bytes as everybody else, whichever replicas
+//! the changes come from. What is given is on disk, where the cluster has disks: it does not vanish
+//! with a restart of the whole cluster.
+//!
+//! An epoch is a transaction. Statements that have changed definitions in it are transactions of
+//! their own before it; rows of tables that are gone by them come before them.
+//! # Limits
+//! An epoch is in memory while it is given, as changes and as events.
+//! # Not here
+//! Whom it is given to (`binlog::serve`).
+
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use client::{Delivery, Subscription};
+use model::{Epoch, Table, TableId, ValueRef};
+use mysql_wire::binlog::{self, Stamp, Statement, gtid, kind};
+use sql_expression::SqlError;
+use stdx::Duration;
+use wire::RowChange;
+
+use super::history::{History, Known};
+use super::place::{Log, file_name, file_of, numbers_above};
+use super::table::{Parts, Shape};
+use crate::definition_log::{self, LoggedStatement};
+use crate::kernel::{Failure, Kernel};
+use crate::variables::computed::VERSION;
+
+/// The pause before it is looked whether there is more.
+const PAUSE: Duration = Duration::from_millis(20);
+/// Epochs that are asked for at a time.
+const EPOCHS_PER_ANSWER: u64 = 1_000;
+/// Collations of statements: one that every replica knows.
+const UTF8MB4_GENERAL_CI: u16 = 45;
+/// Options of `sql_mode` that statements are executed under: the printed form needs none.
+const PLAIN_SQL_MODE: u64 = 0;
+
+/// Why the log cannot be read on.
+#[derive(Debug)]
+pub(crate) enum ReadError {
+    /// The next epoch is not kept any more.
+    Purged,
+    /// A file is longer than four gigabytes.
+    TooLong,
+    /// Something else.
+    Failed(SqlError),
+}
+
+impl From<Failure> for ReadError {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure.into())
+    }
+}
+
+/// A table, and what was changed in it.
+type Changed<'c> = (Arc<Table>, Vec<&'c RowChange>);
+
+/// Events that belong together.
+#[derive(Debug)]
+pub(crate) struct Piece {
+    /// The file that they are in.
+    pub(crate) file: u64,
+    /// Where the first one begins.
+    pub(crate) begins: u64,
+    /// The number of their GTID; none of what is no transaction.
+    pub(crate) number: Option<u64>,
+    /// With headers and checksums.
+    pub(crate) events: Vec<Vec<u8>>,
+}
+
+/// Reads the log from the beginning of a file on.
+#[derive(Debug)]
+pub(crate) struct LogReader {
+    kernel: Kernel,
+    log: Log,
+    subscription: Subscription,
+    history: History,
+    shapes: BTreeMap<(TableId, u32), Option<Rc<Shape>>>,
+    file: u64,
+    position: u64,
+    /// Transactions of the file so far.
+    transactions: u64,
+    pieces: VecDeque<Piece>,
+    /// The epoch whose end is looked for, and where that is.
+    wanted: Option<Epoch>,
+    found: Option<End>,
+}
+
+/// Where the log ends, or an epoch of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct End {
+    /// The file.
+    pub(crate) file: u64,
+    /// The position in it.
+    pub(crate) position: u64,
+    /// The number of the last transaction before.
+    pub(crate) number: u64,
+}
+
+impl LogReader {
+    /// A reader of a file that the log has. Nothing is asked for yet.
+    pub(crate) fn new(kernel: &Kernel, log: &Log, file: u64) -> Result<Self, ReadError> {
+        let first = log.first_of(file).ok_or(ReadError::Purged)?;
+        let delivered = Epoch(first.0.saturating_sub(1));
+        let mut reader = Self {
+            kernel: kernel.beside(),
+            log: log.clone(),
+            subscription: Subscription::new(log.stream, delivered),
+            history: History::default(),
+            shapes: BTreeMap::new(),
+            file,
+            position: 0,
+            transactions: 0,
+            pieces: VecDeque::new(),
+            wanted: None,
+            found: None,
+        };
+        reader.begin_file(file)?;
+        Ok(reader)
+    }
+
+    /// All of the log up to this epoch has been read.
+    pub(crate) fn through(&self) -> Epoch {
+        self.subscription.delivered()
+    }
+
+    /// Where what has been read ends, pieces that were not taken among it.
+    pub(crate) fn end(&self) -> End {
+        End { file: self.file, position: self.position, number: self.last_number() }
+    }
+
+    /// The number of the last transaction so far, or of all before the file.
+    fn last_number(&self) -> u64 {
+        numbers_above(self.file) + self.transactions
+    }
+
+    /// Where an epoch ends that is not before the reader's file. What is before that is read and
+    /// left out, but for what `take` takes.
+    pub(crate) async fn find_end(
+        mut self,
+        epoch: Epoch,
+        mut take: impl FnMut(Piece),
+    ) -> Result<End, ReadError> {
+        self.wanted = Some(epoch);
+        loop {
+            while let Some(piece) = self.take() {
+                take(piece);
+            }
+            if let Some(found) = self.found {
+                return Ok(found);
+            }
+            self.read().await?;
+        }
+    }
+
+    /// What comes now is of this epoch, or a later one.
+    fn reach(&mut self, epoch: Epoch) {
+        if self.found.is_none() && self.wanted.is_some_and(|wanted| epoch > wanted) {
+            self.found = Some(self.end());
+        }
+    }
+
+    /// The next piece that has been read.
+    pub(crate) fn take(&mut self) -> Option<Piece> {
+        self.pieces.pop_front()
+    }
+
+    /// Reads on; whether there was anything. Waits a little if not.
+    pub(crate) async fn read(&mut self) -> Result<bool, ReadError> {
+        let mut fetches = self.subscription.fetches(&self.kernel.cluster());
+        for (_, fetch) in &mut fetches {
+            // Not more epochs than an answer says the ends of.
+            fetch.through = Epoch(self.subscription.delivered().0 + EPOCHS_PER_ANSWER);
+        }
+        if fetches.is_empty() {
+            self.kernel.sleep(PAUSE).await?;
+            return Ok(false);
+        }
+        let answers = self.kernel.fetch_stream(fetches.clone()).await?;
+        match self.subscription.take(&fetches, answers) {
+            Delivery::Nothing => {
+                self.kernel.sleep(PAUSE).await?;
+                Ok(false)
+            }
+            Delivery::Broken { .. } => Err(ReadError::Purged),
+            Delivery::Epochs { through, changes, ended } => {
+                if self.kernel.has_disk() {
+                    self.kernel.await_durable(through, false).await?;
+                }
+                self.note_records(&changes);
+                self.history.refresh(&self.kernel).await?;
+                let ended: BTreeMap<Epoch, u64> = ended.into_iter().collect();
+                for (epoch, changes) in &changes {
+                    self.reach(*epoch);
+                    self.go_to_file(file_of(*epoch))?;
+                    let micros = ended.get(epoch).copied().unwrap_or(0);
+                    let timestamp = u32::try_from(micros / 1_000_000).unwrap_or(0);
+                    self.epoch(*epoch, changes, timestamp).await?;
+                }
+                self.reach(through.next());
+                self.go_to_file(file_of(through.next()))?;
+                Ok(true)
+            }
+        }
+    }
+
+    /// Looks for records of changes of definitions.
+    fn note_records(&mut self, changes: &[(Epoch, Vec<RowChange>)]) {
+        let cluster = self.kernel.cluster();
+        let Some(table) = cluster.table_named(definition_log::TABLE) else { return };
+        for (epoch, changes) in changes {
+            for change in changes.iter().filter(|change| change.partition.table == table.id) {
+                let row = change.after.as_ref().filter(|_| change.before.is_none());
+                let record = row.map(|row| table.value(&row.0, model::ColumnId(0)));
+                if let Some(ValueRef::UInt(record)) = record {
+                    self.history.note(record, *epoch);
+                }
+            }
+        }
+    }
+
+    /// All that is in an epoch.
+    async fn epoch(
+        &mut self,
+        epoch: Epoch,
+        changes: &[RowChange],
+        timestamp: u32,
+    ) -> Result<(), ReadError> {
+        let mut by_table: BTreeMap<TableId, Vec<&RowChange>> = BTreeMap::new();
+        for change in changes {
+            by_table.entry(change.partition.table).or_default().push(change);
+        }
+        let mut parts = Parts::default();
+        // Rows by the change of definitions that they come before.
+        let mut groups: BTreeMap<Option<u64>, Vec<Changed<'_>>> = BTreeMap::new();
+        for (id, changes) in by_table {
+            let (known, gone_by) = self.history.table(&self.kernel, id, epoch).await?;
+            match known {
+                Known::Rows(table) => groups.entry(gone_by).or_default().push((table, changes)),
+                Known::Parts(table) => changes.iter().for_each(|one| parts.add(&table, one)),
+                Known::Nothing => {}
+            }
+        }
+        let stamp = Stamp { timestamp, server: self.log.server };
+        let statements: Vec<(u64, Option<LoggedStatement>, bool)> = self
+            .history
+            .changes_in(epoch)
+            .into_iter()
+            .map(|entry| (entry.id, entry.record.statement.clone(), entry.record.is_lossy))
+            .collect();
+        for (record, statement, is_lossy) in statements {
+            if let Some(rows) = groups.remove(&Some(record)) {
+                self.rows(stamp, rows, &parts)?;
+            }
+            if let Some(statement) = statement {
+                self.statement(stamp, &statement)?;
+            }
+            if is_lossy {
+                self.lost(stamp)?;
+            }
+        }
+        for rows in groups.into_values() {
+            self.rows(stamp, rows, &parts)?;
+        }
+        Ok(())
+    }
+
+    /// A transaction with the changes of rows.
+    fn rows(
+        &mut self,
+        stamp: Stamp,
+        tables: Vec<Changed<'_>>,
+        parts: &Parts,
+    ) -> Result<(), ReadError> {
+        let mut shaped: Vec<(Rc<Shape>, Vec<&RowChange>)> = Vec::new();
+        for (table, changes) in tables {
+            if let Some(shape) = self.shape(&table) {
+                shaped.push((shape, changes));
+            }
+        }
+        shaped.sort_by(|(a, _), (b, _)| a.name().cmp(&b.name()).then(a.table.id.cmp(&b.table.id)));
+        let bodies: Vec<(u8, Vec<u8>)> = shaped
+            .iter()
+            .flat_map(|(shape, changes)| shape.events(changes.iter().copied(), parts))
+            .collect();
+        if bodies.is_empty() {
+            return Ok(());
+        }
+        let number = self.begin_transaction(stamp, false)?;
+        let begin = query(&LoggedStatement { text: "BEGIN".to_owned(), ..Default::default() });
+        self.add(kind::QUERY, stamp, |out| out.extend(begin))?;
+        for (kind, body) in bodies {
+            self.add(kind, stamp, |out| out.extend(body))?;
+        }
+        self.add(kind::XID, stamp, |out| binlog::xid(out, number))
+    }
+
+    fn statement(&mut self, stamp: Stamp, statement: &LoggedStatement) -> Result<(), ReadError> {
+        self.begin_transaction(stamp, true)?;
+        let body = query(statement);
+        self.add(kind::QUERY, stamp, |out| out.extend(body))
+    }
+
+    /// Rows have come that the log does not have.
+    fn lost(&mut self, stamp: Stamp) -> Result<(), ReadError> {
+        self.begin_transaction(stamp, true)?;
+        let message = "RESTORE has put rows into the cluster that are not in its binary log: \
+                       make the replica anew from a dump";
+        self.add(kind::INCIDENT, stamp, |out| binlog::incident(out, message))
+    }
+
+    /// Begins a piece with the GTID of the next transaction; its number.
+    fn begin_transaction(&mut self, stamp: Stamp, by_statement: bool) -> Result<u64, ReadError> {
+        self.transactions += 1;
+        let (number, place) = (self.last_number(), self.transactions);
+        self.begin_piece(Some(number));
+        let uuid = self.log.uuid;
+        self.add(kind::GTID, stamp, |out| {
+            binlog::gtid_body(out, &uuid, number, place, by_statement);
+        })?;
+        Ok(number)
+    }
+
+    fn begin_piece(&mut self, number: Option<u64>) {
+        let (file, begins) = (self.file, self.position);
+        self.pieces.push_back(Piece { file, begins, number, events: Vec::new() });
+    }
+
+    /// Adds an event to the last piece.
+    fn add(
+        &mut self,
+        kind: u8,
+        stamp: Stamp,
+        body: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<(), ReadError> {
+        let event = binlog::event(kind, stamp, Some(self.position), 0, body);
+        self.position += event.len() as u64;
+        if self.position > u64::from(u32::MAX) {
+            return Err(ReadError::TooLong);
+        }
+        if let Some(piece) = self.pieces.back_mut() {
+            piece.events.push(event);
+        }
+        Ok(())
+    }
+
+    fn begin_file(&mut self, file: u64) -> Result<(), ReadError> {
+        (self.file, self.position, self.transactions) = (file, binlog::MAGIC.len() as u64, 0);
+        self.begin_piece(None);
+        let stamp = Stamp { timestamp: 0, server: self.log.server };
+        self.add(kind::FORMAT_DESCRIPTION, stamp, |out| binlog::format_description(out, VERSION))?;
+        let uuid = self.log.uuid;
+        self.add(kind::PREVIOUS_GTIDS, stamp, |out| {
+            gtid::first_ones(out, &uuid, numbers_above(file));
+        })
+    }
+
+    /// Ends files until the log has reached one.
+    fn go_to_file(&mut self, file: u64) -> Result<(), ReadError> {
+        while self.file < file {
+            self.begin_piece(None);
+            let stamp = Stamp { timestamp: 0, server: self.log.server };
+            let (next, begin) = (file_name(self.file + 1), binlog::MAGIC.len() as u64);
+            self.add(kind::ROTATE, stamp, |out| binlog::rotate(out, begin, &next))?;
+            self.begin_file(self.file + 1)?;
+        }
+        Ok(())
+    }
+
+    /// A version of a table; none of one whose definition nobody can read, as of a view.
+    fn shape(&mut self, table: &Arc<Table>) -> Option<Rc<Shape>> {
+        let json_is_text = self.log.json_is_text;
+        let read = || Shape::of(table, json_is_text).ok().map(Rc::new);
+        self.shapes.entry((table.id, table.version)).or_insert_with(read).clone()
+    }
+}
+
+/// The body of the event of a statement.
+fn query(statement: &LoggedStatement) -> Vec<u8> {
+    let mut body = Vec::new();
+    let statement = Statement {
+        database: &statement.database,
+        text: &statement.text,
+        sql_mode: PLAIN_SQL_MODE,
+        collations: [UTF8MB4_GENERAL_CI; 3],
+        ignores_foreign_keys: statement.ignores_foreign_keys,
+        time_zone: "",
+    };
+    binlog::query(&mut body, &statement);
+    body
+}
