@@ -2,6 +2,7 @@
 
 mod accounts;
 mod answers;
+mod archive;
 mod audit;
 mod backup;
 mod chaos;

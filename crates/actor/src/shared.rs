@@ -245,6 +245,8 @@ pub enum Mutation {
     SqlSavepointsForgotten,
     /// SQL: of each table a backup has the rows of one partition as an older snapshot shows them.
     SqlBackupsMissChanges,
+    /// SQL: an archive leaves the changes of some epochs out.
+    SqlArchivesMissEpochs,
     /// SQL: a session goes on with the snapshot of a transaction that has ended.
     SqlSnapshotsKept,
     /// SQL: scans at SERIALIZABLE guard nothing.

@@ -9,6 +9,7 @@
 //! The form of the files (`format`), directories and object stores (`place`), keys (`key`), what is
 //! in a backup (`sql`).
 
+mod archive;
 pub(crate) mod command;
 mod format;
 mod key;
@@ -25,6 +26,7 @@ use std::thread;
 
 use sql::{BackupAnswer, BackupFiles, BackupHost, BackupReply, BackupRequest};
 
+use archive::{Archive, ChainWriter};
 use place::Place;
 use reader::Backup;
 pub(crate) use s3::ObjectStore;
@@ -43,6 +45,11 @@ pub(crate) struct Host {
 }
 
 impl BackupHost for Host {
+    fn warn(&self, text: &str) {
+        let line = format!("{} archive: {text}", crate::machine::timestamp());
+        crate::tell(&line);
+    }
+
     fn begin(&self) -> Option<Box<dyn BackupFiles>> {
         let (requests, received) = sync_channel(WAITING_MAX);
         let thread = thread::Builder::new().name("backup".to_owned());
@@ -81,6 +88,8 @@ enum Work {
     Nothing,
     Writing(Box<Writer>),
     Reading(Box<Backup>),
+    Archiving(Box<ChainWriter>),
+    Replaying(Box<Archive>),
 }
 
 /// Serves requests until nobody can ask any more.
@@ -105,7 +114,14 @@ impl Work {
                 *self = Self::Writing(Box::new(Writer::create(Place::of(&place, store)?, &key)?));
             }
             (BackupRequest::Open { place, key }, Self::Nothing) => {
-                let mut backup = Backup::open(&Place::of(&place, store)?, &key)?;
+                let place = Place::of(&place, store)?;
+                if archive::is_archive(&place)? {
+                    let shown = place.shown();
+                    return Err(format!(
+                        "{shown} is an archive: say UNTIL '2026-11-25 12:00:00', or UNTIL EPOCH n"
+                    ));
+                }
+                let mut backup = Backup::open(&place, &key)?;
                 backup.verify()?;
                 let contents = backup.contents.clone();
                 *self = Self::Reading(Box::new(backup));
@@ -127,9 +143,46 @@ impl Work {
             (BackupRequest::Next, Self::Reading(backup)) => {
                 return backup.next().map(BackupReply::Rows);
             }
+            (BackupRequest::PrepareArchive { place, key }, Self::Nothing) => {
+                Place::of(&place, store)?.prepare()?;
+                key::make(&key)?;
+            }
+            (BackupRequest::BeginChain { place, key, start }, Self::Nothing) => {
+                let place = Place::of(&place, store)?;
+                let writer = ChainWriter::begin(&place, &key, &start)?;
+                return Ok(self.archiving(writer));
+            }
+            (BackupRequest::ResumeChain { place, key }, Self::Nothing) => {
+                let writer = ChainWriter::resume(&Place::of(&place, store)?, &key)?;
+                return Ok(self.archiving(writer));
+            }
+            (BackupRequest::Append(segment), Self::Archiving(writer)) => {
+                writer.append(&segment)?;
+                return Ok(BackupReply::Chain(Box::new(writer.chain.clone())));
+            }
+            (BackupRequest::OpenArchive { place, key }, Self::Nothing) => {
+                let archive = Archive::open(&Place::of(&place, store)?, &key)?;
+                let chains = archive.chains.iter().map(|of| of.chain.clone()).collect();
+                *self = Self::Replaying(Box::new(archive));
+                return Ok(BackupReply::Chains(chains));
+            }
+            (BackupRequest::Replay { chain, segments }, Self::Replaying(archive)) => {
+                archive.replay(chain, segments.0, segments.1);
+            }
+            (BackupRequest::NextChanges, Self::Replaying(archive)) => {
+                return archive.next().map(BackupReply::Changes);
+            }
             (request, _) => return Err(format!("the backup is not ready for {request:?}")),
         }
         Ok(BackupReply::Done)
+    }
+}
+
+impl Work {
+    fn archiving(&mut self, writer: ChainWriter) -> BackupReply {
+        let chain = writer.chain.clone();
+        *self = Self::Archiving(Box::new(writer));
+        BackupReply::Chain(Box::new(chain))
     }
 }
 

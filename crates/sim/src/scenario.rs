@@ -82,6 +82,7 @@ impl Scenario {
             ample_streams: true,
             sql: setup.sql_nodes(),
             backups: false,
+            archives: false,
             kinds,
         };
         let lab = Lab::new();

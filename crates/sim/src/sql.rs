@@ -10,6 +10,7 @@
 //! What applications do that use the client library (`workload`), faults (`chaos`).
 
 mod application;
+mod archives;
 mod backups;
 mod bank;
 mod bulk;
@@ -87,6 +88,7 @@ pub struct SqlBook {
     tickets: tickets::Tickets,
     /// The files of backups of the SQL node's host.
     files: files::Host,
+    archive: archives::Book,
     registers: RegisterBook,
     levels: levels::Levels,
     hall: hall::Hall,
@@ -115,7 +117,8 @@ pub fn clients(lab: &Rc<Lab>, load: &Load) -> Clients {
         let drawn = drawn.flat_map(|(kind, count, _)| std::iter::repeat_n(kind, count));
         let of_backups = if load.backups { backups::CLIENTS } else { 0 };
         let of_backups = std::iter::repeat_n("sql backups", of_backups);
-        let tasks = drawn.enumerate().chain((BACKUPS_FROM..).zip(of_backups));
+        let of_archive = load.archives.then_some((archives::TASK, "sql archives"));
+        let tasks = drawn.enumerate().chain((BACKUPS_FROM..).zip(of_backups)).chain(of_archive);
         for (task, kind) in tasks.collect::<Vec<_>>() {
             let (lab, load) = (lab.clone(), load.clone());
             let name = TaskName { node, task };
@@ -141,6 +144,7 @@ async fn work(mysql: Mysql, lab: Rc<Lab>, load: Load, name: TaskName, kind: &'st
                 mysql.query("USE sq").await?;
             }
             match kind {
+                "sql archives" => archives::round(&mysql, &lab).await,
                 "sql backups" => backups::round(&mysql, &lab, name.task).await,
                 "sql bank" => bank::round(&mysql).await,
                 "sql bulk" => bulk::round(&mysql, &lab).await,
@@ -165,6 +169,7 @@ async fn work(mysql: Mysql, lab: Rc<Lab>, load: Load, name: TaskName, kind: &'st
             Err(failure) => {
                 // 1156: KILL QUERY in the middle of a file that the client sends.
                 let is_explained = (kind == "sql backups" && backups::passes(&failure))
+                    || (kind == "sql archives" && archives::passes(&failure))
                     || (kind == "sql bulk" && failure.code() == 1156);
                 assert!(passes(&failure) || is_explained, "{kind}: {failure}");
                 // A connection that stands is kept: what is open in it is undone.
@@ -288,7 +293,13 @@ async fn prepare_and_audit(mysql: Mysql, lab: Rc<Lab>, load: Load) {
             values::check(&mysql).await?;
             counters::check(&mysql, &lab).await?;
             tickets::check(&mysql, &lab).await?;
-            if load.backups { backups::check(&mysql, &lab, BACKUPS_FROM).await } else { Ok(()) }
+            if load.backups {
+                backups::check(&mysql, &lab, BACKUPS_FROM).await?;
+            }
+            if load.archives {
+                archives::check(&mysql, &lab, load.ample_streams).await?;
+            }
+            Ok(())
         };
         match audit.await {
             Ok(()) => lab.sql.borrow_mut().audited = true,

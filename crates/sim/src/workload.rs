@@ -90,6 +90,10 @@ const GRANTS_DRAW: u64 = 0x64A;
 /// Two clients of the SQL node that make backups and restore them.
 const BACKUPS_PERCENT: u64 = 50;
 const BACKUPS_DRAW: u64 = 0xB02;
+/// A client of the SQL node that restores states of epochs from an archive. It leaves alone the
+/// seeds that are known to notice other mutations.
+const ARCHIVES_PERCENT: u64 = 25;
+const ARCHIVES_DRAW: u64 = 0xBB3;
 
 /// What a session may do.
 const KINDS: [&str; 7] = ["bank", "lists", "ledger", "names", "ring", "schema", "counters"];
@@ -137,6 +141,8 @@ pub struct Load {
     pub sql: Vec<model::NodeId>,
     /// Clients of SQL nodes make backups and restore them.
     pub backups: bool,
+    /// A client of SQL nodes restores states of epochs from an archive.
+    pub archives: bool,
     /// What the sessions of each client node do; drawn when empty.
     pub kinds: Vec<&'static str>,
 }
@@ -173,6 +179,7 @@ impl Load {
             ample_streams: config.buffered_epochs >= AMPLE_STREAMS.1,
             sql: setup.sql_nodes(),
             backups: Prng::new(seed ^ BACKUPS_DRAW).percent(BACKUPS_PERCENT),
+            archives: Prng::new(seed ^ ARCHIVES_DRAW).percent(ARCHIVES_PERCENT),
             kinds: Vec::new(),
         }
     }

@@ -254,6 +254,10 @@ pub enum Statement {
     Restore(Box<Backup>),
     /// CANCEL BACKUP JOB, by its number.
     CancelBackup(u64),
+    /// START ARCHIVE.
+    StartArchive(Box<StartArchive>),
+    /// STOP ARCHIVE, by its number; the only one if none is given.
+    StopArchive(Option<u64>),
     /// HELP.
     Help(Box<str>),
     /// SHUTDOWN.

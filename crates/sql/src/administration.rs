@@ -47,7 +47,11 @@ pub(crate) async fn run(
         Statement::TableMaintenance(statement) => {
             return Box::pin(maintenance::run(session, statement, out)).await;
         }
-        Statement::Backup(_) | Statement::Restore(_) | Statement::CancelBackup(_) => {
+        Statement::Backup(_)
+        | Statement::Restore(_)
+        | Statement::CancelBackup(_)
+        | Statement::StartArchive(_)
+        | Statement::StopArchive(_) => {
             return Box::pin(backup::run(session, statement, out)).await;
         }
         Statement::PurgeBinaryLogs(purge) => {

@@ -155,9 +155,14 @@ fn allow_statement(check: &Checking<'_>, statement: &Statement) -> Result<(), Sq
             check.table(&lock.table, P::SELECT)
         }),
         Statement::LockInstance | Statement::UnlockInstance => check.dynamic(Dynamic::BACKUP_ADMIN),
-        Statement::Backup(backup) => check.backup(backup, P::FILE),
-        Statement::Restore(backup) => check.backup(backup, P::FILE | P::CREATE | P::INSERT),
-        Statement::CancelBackup(_) => check.dynamic(Dynamic::BACKUP_ADMIN),
+        Statement::Backup(backup) => check.backup(&backup.options, P::FILE),
+        Statement::Restore(backup) => {
+            check.backup(&backup.options, P::FILE | P::CREATE | P::INSERT)
+        }
+        Statement::CancelBackup(_) | Statement::StopArchive(_) => {
+            check.dynamic(Dynamic::BACKUP_ADMIN)
+        }
+        Statement::StartArchive(archive) => check.backup(&archive.options, P::FILE),
         Statement::Set(items) => items.iter().try_for_each(|item| check.set(item)),
         Statement::Show(show) => allow_show(check, show),
         Statement::Describe(describe) => check.sees_table(&describe.table, "SELECT"),
@@ -229,7 +234,7 @@ fn allow_show(check: &Checking<'_>, show: &Show) -> Result<(), SqlError> {
         | Show::Profiles
         | Show::Profile { .. } => Ok(()),
         Show::Engine { .. } => check.global(P::PROCESS),
-        Show::BackupJobs => check.dynamic(Dynamic::BACKUP_ADMIN),
+        Show::BackupJobs | Show::Archives => check.dynamic(Dynamic::BACKUP_ADMIN),
         Show::Backups(_) => {
             check.dynamic(Dynamic::BACKUP_ADMIN)?;
             check.global(P::FILE)

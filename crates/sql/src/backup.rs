@@ -9,6 +9,7 @@
 //! # Not here
 //! Files (`host`, and behind it the process), changes of definitions (`ddl::restore`).
 
+pub(crate) mod archive;
 mod begun;
 mod load;
 mod options;
@@ -28,7 +29,7 @@ use crate::session::Session;
 
 pub(crate) use load::sweep_restores;
 
-/// Runs BACKUP, RESTORE or CANCEL BACKUP JOB.
+/// Runs BACKUP, RESTORE, CANCEL BACKUP JOB, START or STOP ARCHIVE.
 pub(crate) async fn run(
     session: &mut Session,
     statement: &Statement,
@@ -43,6 +44,8 @@ pub(crate) async fn run(
                 false => Err(host::failed(&format!("no backup job {number} runs here"))),
             }
         }
+        Statement::StartArchive(start) => archive::start(session, start, out).await,
+        Statement::StopArchive(number) => archive::stop(session, *number).await,
         _ => Err(unsupported("this statement")),
     }
 }

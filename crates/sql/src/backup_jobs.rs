@@ -5,6 +5,7 @@
 //! # Not here
 //! Jobs of other SQL nodes: each knows its own.
 
+pub(crate) mod chain;
 pub(crate) mod host;
 
 use std::collections::BTreeMap;

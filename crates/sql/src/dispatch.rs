@@ -218,7 +218,10 @@ fn begin(session: &mut Session, prepared: &Prepared, shown: Option<&[u8]>) -> Be
         session.diagnostics.clear();
     }
     let statement = prepared.statement();
-    let is_secret = matches!(statement, Statement::Backup(_) | Statement::Restore(_));
+    let is_secret = matches!(
+        statement,
+        Statement::Backup(_) | Statement::Restore(_) | Statement::StartArchive(_)
+    );
     if (traits.place == Place::Account || is_secret)
         && let Some(text) = shown
     {
@@ -468,6 +471,7 @@ fn needs_lease(session: &Session, statement: &Statement, traits: &Traits) -> boo
             authorize::needs::uses_tables(session, statement)
         }
         (_, Statement::Backup(_) | Statement::Restore(_)) => true,
+        (_, Statement::StartArchive(_) | Statement::StopArchive(_)) => true,
         (Place::Planned | Place::Execute | Place::Definition | Place::Account, _) => true,
         _ => false,
     }

@@ -159,6 +159,26 @@ pub(crate) fn size_of(stored: &Value) -> usize {
     entries.iter().map(size).sum()
 }
 
+/// References of a row whose columns have other numbers now; one of a column that has none goes.
+pub(crate) fn renumbered(stored: Value, column: impl Fn(u16) -> Option<u16>) -> Value {
+    let Value::Bytes(bytes) = &stored else { return stored };
+    let (entries, rest) = bytes.get(1..).unwrap_or_default().as_chunks::<REFERENCE_SIZE>();
+    if bytes.first() != Some(&FORM) || !rest.is_empty() {
+        return stored;
+    }
+    let mut all = vec![FORM];
+    for entry in entries {
+        let [c0, c1, others @ ..] = entry;
+        let Some(own) = column(u16::from_le_bytes([*c0, *c1])) else { continue };
+        all.extend(own.to_le_bytes());
+        all.extend(others);
+    }
+    match all.len() {
+        1 => Value::Null,
+        _ => Value::Bytes(all.into()),
+    }
+}
+
 fn unreadable(table: &Table) -> Failure {
     let detail = format!("references of a row of {} cannot be read", table.name);
     Failure::Refused(Refusal::new(ErrorCode::Internal, detail))

@@ -72,9 +72,10 @@ pub use admission::{
 };
 pub use audit::{AuditFigures, AuditLimits, AuditLog, CLASSES as AUDIT_CLASSES, Kept};
 pub use backup::shown_time;
+pub use backup_jobs::chain::{Chain, ChainBase, ChainStart, Segment, SegmentHead};
 pub use backup_jobs::host::{
     BackupAnswer, BackupFiles, BackupHost, BackupKey, BackupReply, BackupRequest, Contents,
-    ListedBackup, SavedDatabase, SavedTable, SavedView,
+    ListedBackup, RawColumn, RawTable, SavedDatabase, SavedTable, SavedView,
 };
 pub use backup_jobs::{BackupPolicy, Backups};
 pub use directory::{Counters, Directory, Process, Registry};

@@ -258,6 +258,7 @@ impl SqlNode {
             }
         }
         self.analyze(ctx);
+        self.archive(ctx);
         self.arm(ctx);
     }
 

@@ -232,6 +232,10 @@ async fn unfiltered(session: &mut Session, show: &Show) -> Result<Listing, SqlEr
         }
         Show::ReplicaStatus(_) => Ok(server::replica_status()),
         Show::BackupJobs => Ok(Listing::filled(backup::job_columns(), backup::jobs(session))),
+        Show::Archives => {
+            let rows = backup::archive::listed(session).await?;
+            Ok(Listing::filled(backup::archive::columns(), rows))
+        }
         Show::Backups(place) => {
             let rows = backup::backups(session, place).await?;
             Ok(Listing::filled(backup::backup_columns(), rows))

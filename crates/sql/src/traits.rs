@@ -227,6 +227,8 @@ impl StatementTraits for Statement {
                 Traits { writes: Writes::Definitions, ..traits }
             }
             Self::CancelBackup(_) => Traits::administration("cancel_backup"),
+            Self::StartArchive(_) => Traits::administration("start_archive").unprepared(),
+            Self::StopArchive(_) => Traits::administration("stop_archive").unprepared(),
             Self::Help(_) => Traits::administration("help"),
             Self::Shutdown => Traits::administration("shutdown"),
             Self::Empty => Traits::administration("empty_query").unprepared(),

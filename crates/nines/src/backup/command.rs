@@ -13,6 +13,7 @@ use std::time::Duration;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use sql::BackupKey;
 
+use super::archive::{self, Archive};
 use super::place::Place;
 use super::prune::{self, Retention};
 use super::reader::{self, Backup};
@@ -177,6 +178,17 @@ pub(crate) fn run(options: &BackupOptions, out: &mut impl Write) -> Result<(), S
     let written = |result: std::io::Result<()>| result.map_err(|why| why.to_string());
     match &options.verb {
         Verb::Show(given) => show(&at, &given.key()?, out),
+        Verb::Verify(given) if archive::is_archive(&at)? => {
+            let key = given.key()?;
+            let (files, bytes) = Archive::open(&at, &key)?.verify(&key)?;
+            let shown = at.shown();
+            written(writeln!(out, "{shown}: {files} files with {bytes} bytes are whole"))
+        }
+        Verb::Change { .. } if archive::is_archive(&at)? => Err(format!(
+            "{} is an archive: its key is that of its chains; STOP ARCHIVE and START ARCHIVE with \
+             another one begin a new chain",
+            at.shown()
+        )),
         Verb::Verify(given) => {
             let mut backup = Backup::open(&at, &given.key()?)?;
             backup.verify()?;
@@ -221,6 +233,9 @@ impl Given {
 
 fn show(at: &Place, key: &BackupKey, out: &mut impl Write) -> Result<(), String> {
     let written = |result: std::io::Result<()>| result.map_err(|why| why.to_string());
+    if archive::is_archive(at)? {
+        return written(chains(&Archive::open(at, key)?, out));
+    }
     let (manifest, _) = reader::manifest(at)?;
     written(head(at, out))?;
     if manifest.encryption.is_some() && *key == BackupKey::None {
@@ -229,6 +244,29 @@ fn show(at: &Place, key: &BackupKey, out: &mut impl Write) -> Result<(), String>
     }
     let backup = Backup::open(at, key)?;
     written(contents(&backup, out))
+}
+
+fn chains(archive: &Archive, out: &mut impl Write) -> std::io::Result<()> {
+    let time = |micros: u64| sql::shown_time(i64::try_from(micros).unwrap_or(i64::MAX));
+    for chain in archive.chains.iter().map(|of| &of.chain) {
+        writeln!(out, "chain       {}", chain.place)?;
+        writeln!(out, "started     {}", sql::shown_time(chain.start.began))?;
+        writeln!(out, "segments    {}", chain.count)?;
+        if let (Some(first), Some(last)) = (chain.segments.first(), chain.segments.last()) {
+            writeln!(out, "epochs      {} to {}", first.first, last.through)?;
+            writeln!(out, "until       {} UTC", time(last.ended))?;
+            let end = last.end.as_deref().unwrap_or("open");
+            writeln!(out, "end         {end}")?;
+        }
+        for base in &chain.bases {
+            let began = sql::shown_time(base.began);
+            writeln!(out, "full backup {}, epoch {}, {began}", base.place, base.epoch)?;
+        }
+        for (_, why) in &chain.faults {
+            writeln!(out, "damage      {why}")?;
+        }
+    }
+    Ok(())
 }
 
 fn head(at: &Place, out: &mut impl Write) -> std::io::Result<()> {

@@ -25,6 +25,8 @@ use serde::{Deserialize, Serialize};
 
 /// The version of the form that is written and read.
 pub(super) const FORM: u32 = 1;
+/// That of full backups of archives, whose rows are those of the kernel.
+pub(super) const FORM_OF_CHAINS: u32 = 2;
 /// The largest portion: a row of the largest size, with room.
 const PORTION_MAX: usize = 3 << 30;
 /// Bytes that LZ4 makes of one at most.
@@ -90,6 +92,8 @@ pub(super) struct FileEntry {
 pub(super) struct DataKey {
     cipher: LessSafeKey,
     manifest: hmac::Key,
+    /// What keys of segments are made by.
+    segments: hmac::Key,
 }
 
 impl DataKey {
@@ -100,7 +104,18 @@ impl DataKey {
         let root = hmac::Key::new(hmac::HMAC_SHA256, bytes);
         let own = hmac::sign(&root, b"nines backup manifest");
         let manifest = hmac::Key::new(hmac::HMAC_SHA256, own.as_ref());
-        Ok(Self { cipher: LessSafeKey::new(unbound), manifest })
+        let own = hmac::sign(&root, b"nines archive segments");
+        let segments = hmac::Key::new(hmac::HMAC_SHA256, own.as_ref());
+        Ok(Self { cipher: LessSafeKey::new(unbound), manifest, segments })
+    }
+
+    /// The key of a segment with these random bytes, and the one of its checksums.
+    pub(super) fn of_segment(&self, salt: &[u8]) -> Result<(Self, hmac::Key), String> {
+        let made = |what: &[u8]| hmac::sign(&self.segments, &[what, salt].concat());
+        let mut bytes = [0; 32];
+        bytes.copy_from_slice(made(b"rows").as_ref());
+        let sums = hmac::Key::new(hmac::HMAC_SHA256, made(b"sums").as_ref());
+        Ok((Self::new(&bytes)?, sums))
     }
 }
 

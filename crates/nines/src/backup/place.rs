@@ -13,7 +13,8 @@ use std::io::{self, BufReader, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::OFlags;
+use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
+use rustix::io::Errno;
 
 use super::s3::{Bucket, ObjectStore, Upload};
 
@@ -154,6 +155,49 @@ impl Place {
                 self.settle()
             }
             Self::Bucket(bucket) => bucket.put_new(name, bytes),
+        }
+    }
+
+    /// The same for a file that somebody else may write at the same time: the first one stays. What
+    /// is left of one that was not finished goes.
+    pub(super) fn publish_new(&self, name: &str, bytes: &[u8]) -> Result<(), String> {
+        let Self::Directory(path) = self else { return self.publish(name, bytes) };
+        let aside = format!("{name}.new");
+        self.remove(&aside)?;
+        let mut file = self.create(&aside)?;
+        let (from, to) = (path.join(&aside), path.join(name));
+        let moved = file.write(bytes).and_then(|()| file.end()).and_then(|()| {
+            let moved = match renameat_with(CWD, &from, CWD, &to, RenameFlags::NOREPLACE) {
+                // The file system knows no such renaming.
+                Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
+                    match fs::symlink_metadata(&to) {
+                        Ok(_) => Err(io::Error::from(io::ErrorKind::AlreadyExists)),
+                        Err(_) => fs::rename(&from, &to),
+                    }
+                }
+                other => other.map_err(io::Error::from),
+            };
+            moved.map_err(|why| match why.kind() {
+                io::ErrorKind::AlreadyExists => {
+                    format!("{}: it is there already", self.shown_file(name))
+                }
+                _ => format!("{}: {why}", self.shown_file(name)),
+            })
+        });
+        if let Err(why) = moved {
+            let _ = self.remove(&aside);
+            return Err(why);
+        }
+        self.settle()
+    }
+
+    /// Sees to it that the place is there; its parent is.
+    pub(super) fn prepare(&self) -> Result<(), String> {
+        let Self::Directory(path) = self else { return self.names().map(|_| ()) };
+        match DirBuilder::new().mode(0o700).create(path) {
+            Ok(()) => Ok(()),
+            Err(why) if why.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+            Err(why) => Err(format!("the directory {} cannot be made: {why}", self.shown())),
         }
     }
 

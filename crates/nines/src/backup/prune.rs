@@ -11,6 +11,7 @@ use std::fs;
 use std::io::Write;
 use std::time::{Duration, SystemTime};
 
+use super::archive::{CHAIN, CHAIN_CHECK, beginning_of, segment_number};
 use super::format::{CHECK, DEFINITIONS, MANIFEST};
 use super::place::{Place, sync_directory};
 use super::reader::{self, is_rows};
@@ -96,6 +97,7 @@ fn find(at: &Place, out: &mut impl Write) -> Result<Found, String> {
 pub(super) fn run(at: &Place, retention: &Retention, out: &mut impl Write) -> Result<(), String> {
     let told = |why: std::io::Error| why.to_string();
     let Found { sets, leftovers } = find(at, out)?;
+    prune_chains(at, retention, out)?;
     let age = i64::try_from(retention.older_than.as_micros()).unwrap_or(i64::MAX);
     let before = now().saturating_sub(age);
     for (set, mut backups) in sets {
@@ -118,6 +120,132 @@ pub(super) fn run(at: &Place, retention: &Retention, out: &mut impl Write) -> Re
             remove(&place, &names)?;
         }
     }
+    Ok(())
+}
+
+/// A full backup of a chain.
+struct Base {
+    /// The place of its chain in the list, and its own place.
+    chain: usize,
+    place: Place,
+    epoch: u64,
+    began: i64,
+    stays: bool,
+}
+
+/// Removes full backups of archives that are not needed, and the changes before those that stay. A
+/// moment that is not older than asked for can be restored still: the newest full backup before it
+/// stays too.
+fn prune_chains(at: &Place, retention: &Retention, out: &mut impl Write) -> Result<(), String> {
+    let told = |why: std::io::Error| why.to_string();
+    let mut chains = Vec::new();
+    for name in at.names()?.iter().filter(|name| name.starts_with("chain-") && name.ends_with('/'))
+    {
+        let place = at.below(name);
+        match beginning_of(&place) {
+            Ok((id, began)) => chains.push((began, id, place)),
+            Err(why) => writeln!(out, "keeps   {}: {why}", place.shown()).map_err(told)?,
+        }
+    }
+    chains.sort_by_key(|(began, ..)| *began);
+    let mut bases = Vec::new();
+    for (chain, (_, id, place)) in chains.iter().enumerate() {
+        for name in place.names()?.iter().filter(|name| name.starts_with("base-")) {
+            let place = place.below(name);
+            match reader::manifest(&place) {
+                Ok((manifest, _)) if manifest.set == super::archive::set_of(id) => {
+                    let (epoch, began) = (manifest.epoch, manifest.began);
+                    bases.push(Base { chain, place, epoch, began, stays: false });
+                }
+                _ => {}
+            }
+        }
+    }
+    bases.sort_by_key(|base| std::cmp::Reverse((base.began, base.epoch)));
+    let age = i64::try_from(retention.older_than.as_micros()).unwrap_or(i64::MAX);
+    let before = now().saturating_sub(age);
+    // Of those that are older than asked for the newest one is what younger moments are made of.
+    let needed = bases.iter().position(|base| base.began <= before).unwrap_or(bases.len());
+    for (at, base) in bases.iter_mut().enumerate() {
+        base.stays = at < retention.keep.max(1) || at <= needed;
+        let (shown, time) = (base.place.shown(), sql::shown_time(base.began));
+        let verb = if base.stays { "keeps  " } else { "removes" };
+        writeln!(out, "{verb} {shown}: {time}, a full backup of a chain").map_err(told)?;
+        if !base.stays && !retention.is_rehearsal {
+            let names = base.place.names()?;
+            remove(&base.place, &names)?;
+        }
+    }
+    for (at, (_, _, place)) in chains.iter().enumerate() {
+        let of_chain = |base: &&Base| base.chain == at;
+        let is_newest = at + 1 == chains.len();
+        let had = bases.iter().any(|base| of_chain(&base));
+        let oldest = bases.iter().filter(of_chain).filter(|base| base.stays);
+        match oldest.map(|base| base.epoch).min() {
+            Some(oldest) => {
+                let count = prune_segments(place, oldest, retention.is_rehearsal)?;
+                if count > 0 {
+                    let shown = place.shown();
+                    writeln!(out, "removes {shown}: {count} segments before epoch {oldest}")
+                        .map_err(told)?;
+                }
+            }
+            // One that has just begun has none yet; of others nothing can be restored.
+            None if is_newest => {
+                writeln!(out, "keeps   {}: no full backup yet", place.shown()).map_err(told)?;
+            }
+            None if had || retention.incomplete.is_some() => {
+                writeln!(out, "removes {}", place.shown()).map_err(told)?;
+                if !retention.is_rehearsal {
+                    remove_chain(place)?;
+                }
+            }
+            None => {
+                writeln!(out, "keeps   {}: no full backup", place.shown()).map_err(told)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Removes the segments that have no epoch behind one, oldest first; how many there are.
+fn prune_segments(place: &Place, through: u64, is_rehearsal: bool) -> Result<u64, String> {
+    let mut numbers: Vec<u64> =
+        place.names()?.iter().filter_map(|name| segment_number(name)).collect();
+    numbers.sort_unstable();
+    // The last one stays: the next is written behind it.
+    numbers.pop();
+    let mut count = 0;
+    for number in numbers {
+        // The one behind says where this one ends.
+        match super::archive::first_epoch(place, number + 1)? {
+            Some(next) if next <= through + 1 => {}
+            _ => break,
+        }
+        count += 1;
+        if !is_rehearsal {
+            place.remove(&super::archive::segment_name(number))?;
+        }
+    }
+    Ok(count)
+}
+
+/// Removes a chain, of which nothing can be restored.
+fn remove_chain(place: &Place) -> Result<(), String> {
+    place.remove(CHAIN)?;
+    place.settle()?;
+    for name in place.names()? {
+        if name.starts_with("base-") && name.ends_with('/') {
+            let base = place.below(&name);
+            let names = base.names()?;
+            if names.iter().all(|name| is_own(name)) {
+                remove(&base, &names)?;
+            }
+        } else if segment_number(name.trim_end_matches(".new")).is_some() || name == CHAIN_CHECK {
+            place.remove(&name)?;
+        }
+    }
+    place.leave();
     Ok(())
 }
 

@@ -7,8 +7,8 @@ use runtime::hex;
 use sql::{BackupKey, Contents, ListedBackup};
 
 use super::format::{
-    CHECK, DEFINITIONS, DataKey, FORM, FileEntry, HEAD, MANIFEST, Manifest, Position, check_of,
-    open, stored_length,
+    CHECK, DEFINITIONS, DataKey, FORM, FORM_OF_CHAINS, FileEntry, HEAD, MANIFEST, Manifest,
+    Position, check_of, open, stored_length,
 };
 use super::key;
 use super::place::Place;
@@ -54,7 +54,7 @@ pub(super) fn manifest(at: &Place) -> Result<(Manifest, Vec<u8>), String> {
     // The form comes first: another version may have other fields.
     let value: serde_json::Value = serde_json::from_slice(&text).map_err(unreadable)?;
     let form = value.get("form").and_then(serde_json::Value::as_u64);
-    if form != Some(FORM.into()) {
+    if form != Some(FORM.into()) && form != Some(FORM_OF_CHAINS.into()) {
         return Err(format!(
             "{} is of a form that this version of Nines does not know: use the version that wrote \
              it, {}",

@@ -311,3 +311,118 @@ fn only_plain_files_are_read() {
     let pipe = BackupKey::File(rows.display().to_string());
     assert!(create(&scratch.at("c"), &pipe).is_err_and(|why| why.contains("no plain file")));
 }
+
+mod archives {
+    use std::sync::Arc;
+
+    use sql::{ChainStart, Segment, SegmentHead};
+
+    use super::*;
+    use crate::backup::archive::{Archive, ChainWriter, segment_name};
+
+    fn segment(number: u64, first: u64, through: u64) -> Segment {
+        let head = SegmentHead { number, first, through, ended: through * 1_000, end: None };
+        let portions = vec![format!("changes of {number}").into_bytes(), vec![7; 500]];
+        Segment { head, portions: Arc::new(portions) }
+    }
+
+    /// A chain of three segments with a full backup, of so many days ago; its place.
+    fn chain(archive: &Path, key: &BackupKey, days_ago: i64) -> PathBuf {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+        let began = now.as_micros() as i64 - days_ago * 86_400_000_000;
+        let start = ChainStart { first: 5, began, ..ChainStart::default() };
+        let mut writer = ChainWriter::begin(&at(archive), key, &start).unwrap();
+        let place = PathBuf::from(&writer.chain.place);
+        for (number, first, through) in [(1, 5, 6), (2, 7, 9)] {
+            writer.append(&segment(number, first, through)).unwrap();
+        }
+        let mut base = create(&place.join("base-1"), key).unwrap();
+        base.table(0).unwrap();
+        base.rows(b"rows").unwrap();
+        base.table(1).unwrap();
+        let (chain, epoch) = (Some(writer.chain.id.clone()), 8);
+        base.finish(&Contents { chain, epoch, began, ..contents() }).unwrap();
+        // Somebody else goes on.
+        let mut writer = ChainWriter::resume(&at(&place), key).unwrap();
+        assert_eq!((writer.chain.count, writer.chain.bases.len()), (2, 1));
+        assert!(writer.append(&segment(4, 10, 11)).is_err(), "one is left out");
+        assert!(writer.append(&segment(3, 11, 12)).is_err(), "an epoch is left out");
+        writer.append(&segment(3, 10, 12)).unwrap();
+        place
+    }
+
+    fn verify(archive: &Path, key: &BackupKey) -> Result<(u64, u64), String> {
+        Archive::open(&at(archive), key)?.verify(key)
+    }
+
+    #[test]
+    fn every_byte_of_an_archive_counts() {
+        let scratch = Scratch::new("archive-bytes");
+        for key in &keys(&scratch)[..2] {
+            let archive = scratch.at("archive");
+            fs::create_dir(&archive).unwrap();
+            let place = chain(&archive, key, 0);
+            assert!(verify(&archive, key).is_ok(), "{:?}", verify(&archive, key));
+            let other = keys(&scratch).into_iter().find(|other| other != key).unwrap();
+            assert!(verify(&archive, &other).is_err());
+            let of = |path: &Path| fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
+            for path in of(&place).chain(of(&place.join("base-1"))).filter(|path| path.is_file()) {
+                let whole = fs::read(&path).unwrap();
+                for at in 0..whole.len() {
+                    let mut flipped = whole.clone();
+                    flipped[at] ^= 1 << (at % 8);
+                    for damaged in [&flipped[..], &whole[..at]] {
+                        fs::write(&path, damaged).unwrap();
+                        let found = verify(&archive, key);
+                        assert!(found.is_err(), "{} at {at}", path.display());
+                    }
+                }
+                fs::write(&path, &whole).unwrap();
+            }
+            // One in the middle that is missing, and one in the place of another.
+            let (second, third) = (place.join(segment_name(2)), place.join(segment_name(3)));
+            let whole = fs::read(&second).unwrap();
+            fs::remove_file(&second).unwrap();
+            assert!(verify(&archive, key).unwrap_err().contains("0000000002"));
+            fs::copy(&third, &second).unwrap();
+            assert!(verify(&archive, key).unwrap_err().contains("segment 3"));
+            fs::write(&second, whole).unwrap();
+            // What nobody may write over.
+            let mut late = ChainWriter::resume(&at(&place), key).unwrap();
+            let mut early = ChainWriter::resume(&at(&place), key).unwrap();
+            early.append(&segment(4, 13, 13)).unwrap();
+            assert!(late.append(&segment(4, 13, 14)).unwrap_err().contains("it is there already"));
+            assert!(verify(&archive, key).is_ok());
+            fs::remove_dir_all(&archive).unwrap();
+        }
+    }
+
+    #[test]
+    fn pruning_breaks_no_chain() {
+        let scratch = Scratch::new("archive-prune");
+        let archive = scratch.at("archive");
+        fs::create_dir(&archive).unwrap();
+        let key = BackupKey::None;
+        let places =
+            [chain(&archive, &key, 40), chain(&archive, &key, 9), chain(&archive, &key, 1)];
+        let retention = |days: u64| Retention {
+            keep: 1,
+            older_than: Duration::from_secs(days * 86_400),
+            incomplete: None,
+            is_rehearsal: false,
+        };
+        let mut out = Vec::new();
+        prune::run(&at(&archive), &retention(7), &mut out).unwrap();
+        let text = String::from_utf8_lossy(&out);
+        // The second one is what the moments of seven days ago are made of.
+        let are_there = places.each_ref().map(|place| place.exists());
+        assert_eq!(are_there, [false, true, true], "{text}");
+        let has = |place: &Path, number| place.join(segment_name(number)).exists();
+        // The full backup is of epoch 8: the segment of the epochs 7 to 9 is needed.
+        assert_eq!([1, 2, 3].map(|number| has(&places[1], number)), [false, true, true], "{text}");
+        assert!(verify(&archive, &key).is_ok(), "{:?}", verify(&archive, &key));
+        assert!(ChainWriter::resume(&at(&places[2]), &key).is_ok());
+        prune::run(&at(&archive), &retention(0), &mut out).unwrap();
+        assert!(!places[1].exists() && places[2].exists());
+    }
+}

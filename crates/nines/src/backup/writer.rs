@@ -6,9 +6,10 @@ use aws_lc_rs::digest;
 use runtime::{hex, sha256_hex};
 use sql::{BackupKey, Contents};
 
+use super::archive;
 use super::format::{
-    CHECK, DEFINITIONS, DEFINITIONS_NUMBER, DataKey, Encryption, FORM, FileEntry, MANIFEST,
-    Manifest, Position, check_of, seal,
+    CHECK, DEFINITIONS, DEFINITIONS_NUMBER, DataKey, Encryption, FORM, FORM_OF_CHAINS, FileEntry,
+    MANIFEST, Manifest, Position, check_of, seal,
 };
 use super::key;
 use super::place::{NewFile, Place};
@@ -152,7 +153,7 @@ impl Writer {
         }
         self.end()?;
         let manifest = Manifest {
-            form: FORM,
+            form: if contents.chain.is_some() { FORM_OF_CHAINS } else { FORM },
             program: contents.version.clone(),
             epoch: contents.epoch,
             began: contents.began,
@@ -177,6 +178,9 @@ impl Writer {
 
 /// Backups of one set stand for each other: they are of the same cluster and the same subject.
 fn set_of(contents: &Contents) -> String {
+    if let Some(chain) = &contents.chain {
+        return archive::set_of(chain);
+    }
     let text = format!("{}\n{}", contents.cluster, contents.subject);
     sha256_hex(text.as_bytes())[..16].to_owned()
 }

@@ -104,7 +104,7 @@ async fn tables(mysql: &Mysql, name: &str) -> Result<i64, Failure> {
 
 /// Looks at a database that is restored: nothing of it is there, or all, as of one moment. Whether
 /// it is.
-async fn look(mysql: &Mysql, name: &str) -> Result<bool, Failure> {
+pub(super) async fn look(mysql: &Mysql, name: &str) -> Result<bool, Failure> {
     match tables(mysql, name).await? {
         0 => return Ok(false),
         count => assert!(count >= TABLES, "{count} tables of {name}"),

@@ -11,7 +11,10 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use sql::{BackupAnswer, BackupFiles, BackupHost, BackupReply, BackupRequest, Contents};
+use sql::{
+    BackupAnswer, BackupFiles, BackupHost, BackupReply, BackupRequest, Chain, ChainBase, Contents,
+    Segment, SegmentHead,
+};
 use stdx::Prng;
 
 /// What a full disk says.
@@ -32,6 +35,8 @@ struct Disk {
     /// Decides what fails.
     prng: Prng,
     backups: BTreeMap<String, Saved>,
+    /// Chains of archives with their segments, by place.
+    chains: BTreeMap<String, (Chain, Vec<Segment>)>,
 }
 
 /// A backup, or what there is of one.
@@ -44,7 +49,7 @@ struct Saved {
 
 impl Default for Disk {
     fn default() -> Self {
-        Self { prng: Prng::new(0), backups: BTreeMap::new() }
+        Self { prng: Prng::new(0), backups: BTreeMap::new(), chains: BTreeMap::new() }
     }
 }
 
@@ -63,13 +68,19 @@ impl Host {
         self.disk().backups.contains_key(place)
     }
 
-    /// The operator removes a directory.
+    /// The operator removes a directory, with all below.
     pub(super) fn remove(&self, place: &str) {
-        self.disk().backups.remove(place);
+        let below = format!("{place}/");
+        let stays = |at: &String| at != place && !at.starts_with(&below);
+        let mut disk = self.disk();
+        disk.backups.retain(|at, _| stays(at));
+        disk.chains.retain(|at, _| stays(at));
     }
 }
 
 impl BackupHost for Host {
+    fn warn(&self, _: &str) {}
+
     fn begin(&self) -> Option<Box<dyn BackupFiles>> {
         Some(Box::new(Files { host: self.clone(), work: RefCell::default() }))
     }
@@ -88,6 +99,14 @@ enum Work {
         saved: Saved,
         table: usize,
         portion: usize,
+    },
+    Archiving {
+        place: String,
+    },
+    Replaying {
+        chains: Vec<(Chain, Vec<Segment>)>,
+        /// Portions that are to be given still, the next one last.
+        left: Vec<(SegmentHead, Vec<u8>)>,
     },
 }
 
@@ -125,7 +144,11 @@ impl Work {
     fn serve(&mut self, request: BackupRequest, disk: &mut Disk) -> Result<BackupReply, String> {
         let writes = matches!(
             request,
-            BackupRequest::Create { .. } | BackupRequest::Rows(_) | BackupRequest::Finish(_)
+            BackupRequest::Create { .. }
+                | BackupRequest::Rows(_)
+                | BackupRequest::Finish(_)
+                | BackupRequest::BeginChain { .. }
+                | BackupRequest::Append(_)
         );
         if writes && disk.prng.below(1_000) < FULL_PER_MILLE {
             return Err(FULL.to_owned());
@@ -172,10 +195,89 @@ impl Work {
                 return Ok(BackupReply::Rows(found));
             }
             (BackupRequest::List(_), _) => return Ok(BackupReply::Listing(Vec::new())),
+            (request, _) => return self.serve_archive(request, disk),
+        }
+        Ok(BackupReply::Done)
+    }
+
+    fn serve_archive(
+        &mut self,
+        request: BackupRequest,
+        disk: &mut Disk,
+    ) -> Result<BackupReply, String> {
+        match (request, &mut *self) {
+            (BackupRequest::PrepareArchive { .. }, _) => {}
+            (BackupRequest::BeginChain { place, start, .. }, Self::Nothing) => {
+                let place = format!("{place}/chain-{}", disk.chains.len());
+                let chain =
+                    Chain { place: place.clone(), id: place.clone(), start, ..Chain::default() };
+                disk.chains.insert(place.clone(), (chain.clone(), Vec::new()));
+                *self = Self::Archiving { place };
+                return Ok(BackupReply::Chain(Box::new(chain)));
+            }
+            (BackupRequest::ResumeChain { place, .. }, Self::Nothing) => {
+                let chain = chain(disk, &place).ok_or_else(|| format!("{place} is gone"))?.0;
+                *self = Self::Archiving { place };
+                return Ok(BackupReply::Chain(Box::new(chain)));
+            }
+            (BackupRequest::Append(segment), Self::Archiving { place }) => {
+                let gone = || format!("{place} is gone");
+                let (chain, segments) = disk.chains.get_mut(place).ok_or_else(gone)?;
+                let last = segments.last().map(|last| (last.head.number, last.head.through));
+                let (number, through) = last.unwrap_or((0, chain.start.first - 1));
+                if segment.head.number != number + 1 || segment.head.first != through + 1 {
+                    return Err(format!("segment {number}: it is there already"));
+                }
+                segments.push(segment);
+                chain.count += 1;
+                return Ok(BackupReply::Chain(Box::new(chain.clone())));
+            }
+            (BackupRequest::OpenArchive { place, .. }, Self::Nothing) => {
+                let below = format!("{place}/");
+                let places: Vec<String> =
+                    disk.chains.keys().filter(|at| at.starts_with(&below)).cloned().collect();
+                let mut chains: Vec<(Chain, Vec<Segment>)> =
+                    places.iter().filter_map(|place| chain(disk, place)).collect();
+                chains.sort_by_key(|(chain, _)| chain.start.began);
+                let told = chains.iter().map(|(chain, _)| chain.clone()).collect();
+                *self = Self::Replaying { chains, left: Vec::new() };
+                return Ok(BackupReply::Chains(told));
+            }
+            (BackupRequest::Replay { chain, segments }, Self::Replaying { chains, left }) => {
+                let numbers = segments.0..=segments.1;
+                let wanted = |segment: &&Segment| numbers.contains(&segment.head.number);
+                let of_chain = chains[chain].1.iter().filter(wanted);
+                *left = of_chain
+                    .flat_map(|of| {
+                        of.portions.iter().map(|portion| (of.head.clone(), portion.clone()))
+                    })
+                    .collect();
+                left.reverse();
+            }
+            (BackupRequest::NextChanges, Self::Replaying { left, .. }) => {
+                return Ok(BackupReply::Changes(left.pop()));
+            }
             (request, work) => panic!("{request:?} while {work:?}"),
         }
         Ok(BackupReply::Done)
     }
+}
+
+/// A chain with its segments, as one finds it who reads it.
+fn chain(disk: &Disk, place: &str) -> Option<(Chain, Vec<Segment>)> {
+    let (mut chain, segments) = disk.chains.get(place)?.clone();
+    chain.segments = segments.iter().map(|segment| segment.head.clone()).collect();
+    let below = format!("{place}/");
+    let complete = disk.backups.iter().filter(|(at, _)| at.starts_with(&below));
+    chain.bases = complete
+        .filter_map(|(at, saved)| {
+            let contents = saved.contents.as_ref()?;
+            let (place, epoch, began) = (at.clone(), contents.epoch, contents.began);
+            Some(ChainBase { place, epoch, began })
+        })
+        .collect();
+    chain.bases.sort_by_key(|base| base.epoch);
+    Some((chain, segments))
 }
 
 fn written<'a>(disk: &'a mut Disk, place: &str) -> Result<&'a mut Saved, String> {

@@ -198,6 +198,8 @@ pub enum Show {
     Backups(Box<[u8]>),
     /// BACKUP JOBS.
     BackupJobs,
+    /// ARCHIVES.
+    Archives,
     /// WARNINGS.
     Warnings(Option<super::Limit>),
     /// ERRORS.

@@ -1,4 +1,4 @@
-//! BACKUP, RESTORE.
+//! BACKUP, RESTORE, START ARCHIVE.
 
 use super::{Ident, ObjectName};
 
@@ -19,6 +19,26 @@ pub struct Backup {
     /// What.
     pub subject: BackupSubject,
     /// INTO or FROM: a place.
+    pub place: Box<[u8]>,
+    /// UNTIL, of RESTORE.
+    pub until: Option<Until>,
+    /// WITH, in the order written.
+    pub options: Vec<BackupOption>,
+}
+
+/// UNTIL: the moment whose state is restored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// A time, as text.
+    Time(Box<[u8]>),
+    /// EPOCH, by its number.
+    Epoch(u64),
+}
+
+/// START ARCHIVE.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StartArchive {
+    /// INTO: a place.
     pub place: Box<[u8]>,
     /// WITH, in the order written.
     pub options: Vec<BackupOption>,

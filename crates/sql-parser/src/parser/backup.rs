@@ -1,7 +1,9 @@
-//! BACKUP, RESTORE, CANCEL BACKUP JOB, and SHOW of backups.
+//! BACKUP, RESTORE, CANCEL BACKUP JOB, START and STOP ARCHIVE, and SHOW of them.
 
 use super::{Parser, Result};
-use crate::ast::{Backup, BackupOption, BackupSubject, BackupValue, Show, Statement};
+use crate::ast::{
+    Backup, BackupOption, BackupSubject, BackupValue, Show, StartArchive, Statement, Until,
+};
 use crate::keyword::Keyword as K;
 use crate::lexer::Kind;
 
@@ -11,7 +13,7 @@ impl Parser<'_> {
         self.advance();
         let subject = self.backup_subject(false)?;
         self.expect_word(K::Into)?;
-        Ok(Statement::Backup(Box::new(self.backup_rest(subject)?)))
+        Ok(Statement::Backup(Box::new(self.backup_rest(subject, false)?)))
     }
 
     /// At RESTORE.
@@ -19,7 +21,31 @@ impl Parser<'_> {
         self.advance();
         let subject = self.backup_subject(true)?;
         self.expect_word(K::From)?;
-        Ok(Statement::Restore(Box::new(self.backup_rest(subject)?)))
+        Ok(Statement::Restore(Box::new(self.backup_rest(subject, true)?)))
+    }
+
+    /// Whether the word behind this one is ARCHIVE.
+    pub(super) fn is_archive_next(&self) -> bool {
+        let next = self.peek();
+        next.kind == Kind::Word && self.bytes(next).eq_ignore_ascii_case(b"ARCHIVE")
+    }
+
+    /// At START, before ARCHIVE.
+    pub(super) fn start_archive(&mut self) -> Result<Statement> {
+        self.advance();
+        self.advance();
+        self.expect_word(K::Into)?;
+        let place = self.string()?;
+        let options = self.backup_options()?;
+        Ok(Statement::StartArchive(Box::new(StartArchive { place, options })))
+    }
+
+    /// At STOP, before ARCHIVE.
+    pub(super) fn stop_archive(&mut self) -> Result<Statement> {
+        self.advance();
+        self.advance();
+        let number = self.at(Kind::Integer).then(|| self.number()).transpose()?;
+        Ok(Statement::StopArchive(number))
     }
 
     /// At CANCEL.
@@ -72,13 +98,22 @@ impl Parser<'_> {
         }
     }
 
-    fn backup_rest(&mut self, subject: BackupSubject) -> Result<Backup> {
+    fn backup_rest(&mut self, subject: BackupSubject, restores: bool) -> Result<Backup> {
         let place = self.string()?;
-        let options = match self.eat_word(K::With) {
-            true => self.list(Self::backup_option)?,
-            false => Vec::new(),
+        let until = match restores && self.eat_word(K::Until) {
+            true if self.eat_text("EPOCH") => Some(Until::Epoch(self.number()?)),
+            true => Some(Until::Time(self.string()?)),
+            false => None,
         };
-        Ok(Backup { subject, place, options })
+        let options = self.backup_options()?;
+        Ok(Backup { subject, place, until, options })
+    }
+
+    fn backup_options(&mut self) -> Result<Vec<BackupOption>> {
+        match self.eat_word(K::With) {
+            true => self.list(Self::backup_option),
+            false => Ok(Vec::new()),
+        }
     }
 
     fn backup_option(&mut self) -> Result<BackupOption> {

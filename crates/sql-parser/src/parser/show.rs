@@ -56,6 +56,10 @@ impl Parser<'_> {
             }
             K::Backup => self.show_backups()?,
             _ if self.at_text("BACKUPS") => self.show_backups()?,
+            _ if self.at_text("ARCHIVES") => {
+                self.advance();
+                Show::Archives
+            }
             _ => self.plain_show()?,
         };
         Ok(Statement::Show(Box::new(show)))

@@ -98,6 +98,8 @@ impl Parser<'_> {
             }
             K::Backup => self.backup(),
             K::Restore => self.restore(),
+            K::Start if self.is_archive_next() => self.start_archive(),
+            K::Stop if self.is_archive_next() => self.stop_archive(),
             _ if self.at_text("CANCEL") => self.cancel_backup(),
             K::Shutdown => {
                 self.advance();

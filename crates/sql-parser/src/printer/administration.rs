@@ -298,6 +298,7 @@ impl Printer<'_> {
                 self.bytes(place);
             }
             Show::BackupJobs => self.put("BACKUP JOBS"),
+            Show::Archives => self.put("ARCHIVES"),
             Show::Replicas => self.put("REPLICAS"),
             Show::Profiles => self.put("PROFILES"),
             Show::Profile { kinds, query, limit } => {

@@ -1,7 +1,7 @@
-//! BACKUP, RESTORE.
+//! BACKUP, RESTORE, START ARCHIVE.
 
 use super::Printer;
-use crate::ast::{Backup, BackupOption, BackupSubject, BackupValue};
+use crate::ast::{Backup, BackupOption, BackupSubject, BackupValue, StartArchive, Until};
 
 impl Printer<'_> {
     /// BACKUP … INTO, RESTORE … FROM.
@@ -32,9 +32,28 @@ impl Printer<'_> {
         }
         self.put(preposition);
         self.bytes(&backup.place);
-        if !backup.options.is_empty() {
+        match &backup.until {
+            None => {}
+            Some(Until::Epoch(epoch)) => self.put(&format!(" UNTIL EPOCH {epoch}")),
+            Some(Until::Time(time)) => {
+                self.put(" UNTIL ");
+                self.bytes(time);
+            }
+        }
+        self.backup_options(&backup.options);
+    }
+
+    /// START ARCHIVE.
+    pub(super) fn start_archive(&mut self, archive: &StartArchive) {
+        self.put("START ARCHIVE INTO ");
+        self.bytes(&archive.place);
+        self.backup_options(&archive.options);
+    }
+
+    fn backup_options(&mut self, options: &[BackupOption]) {
+        if !options.is_empty() {
             self.put(" WITH ");
-            self.list(&backup.options, ", ", Self::backup_option);
+            self.list(options, ", ", Self::backup_option);
         }
     }
 

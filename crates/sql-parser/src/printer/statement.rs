@@ -101,6 +101,9 @@ impl Printer<'_> {
             Statement::Backup(backup) => self.backup("BACKUP ", " INTO ", backup),
             Statement::Restore(backup) => self.backup("RESTORE ", " FROM ", backup),
             Statement::CancelBackup(job) => self.put(&format!("CANCEL BACKUP JOB {job}")),
+            Statement::StartArchive(archive) => self.start_archive(archive),
+            Statement::StopArchive(None) => self.put("STOP ARCHIVE"),
+            Statement::StopArchive(Some(number)) => self.put(&format!("STOP ARCHIVE {number}")),
             Statement::Help(topic) => {
                 self.put("HELP ");
                 self.text(topic);

@@ -45,6 +45,7 @@ fn written_anew(statement: &Statement, mode: SqlMode) -> Option<String> {
             | Statement::Prepare(_)
             | Statement::Backup(_)
             | Statement::Restore(_)
+            | Statement::StartArchive(_)
             | Statement::Unsupported { .. }
     ) || matches!(statement, Statement::Show(show) if matches!(**show, Show::Backups(_)));
     // Others may be large.
@@ -58,6 +59,10 @@ fn written_anew(statement: &Statement, mode: SqlMode) -> Option<String> {
         Statement::Backup(backup) | Statement::Restore(backup) => {
             backup.options.iter_mut().for_each(hide_in_option);
             hide_in_place(&mut backup.place);
+        }
+        Statement::StartArchive(archive) => {
+            archive.options.iter_mut().for_each(hide_in_option);
+            hide_in_place(&mut archive.place);
         }
         Statement::Show(show) => {
             if let Show::Backups(place) = &mut **show {
@@ -193,6 +198,7 @@ mod tests {
             "SET PASSWORD FOR u = 'S3cret' REPLACE 'S3cret' RETAIN CURRENT PASSWORD",
             "SET PASSWORD TO RANDOM REPLACE 'S3cret'",
             "BACKUP ALL INTO '/b' WITH passphrase = 'S3cret'",
+            "START ARCHIVE INTO '/b' WITH passphrase = 'S3cret'",
             "restore database d from '/b' with accounts, PASSPHRASE = 'S3cret'",
             "PREPARE s FROM 'CREATE USER u IDENTIFIED BY ''S3cret'''",
             "PREPARE s FROM 'no statement S3cret'",

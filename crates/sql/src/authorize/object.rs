@@ -57,12 +57,12 @@ impl Checking<'_> {
     }
 
     /// What writes or reads backups, also those of accounts.
-    pub(super) fn backup(&self, backup: &ast::Backup, needed: P) -> Result<(), SqlError> {
+    pub(super) fn backup(&self, options: &[ast::BackupOption], needed: P) -> Result<(), SqlError> {
         self.dynamic(Dynamic::BACKUP_ADMIN)?;
         self.global(needed)?;
         let of_accounts =
             |option: &ast::BackupOption| option.name.as_str().eq_ignore_ascii_case("accounts");
-        if backup.options.iter().any(of_accounts) {
+        if options.iter().any(of_accounts) {
             self.global(P::SUPER | P::CREATE_USER)
         } else {
             Ok(())

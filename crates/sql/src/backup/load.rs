@@ -9,10 +9,15 @@
 //! Changes of definitions (`ddl::restore`).
 
 mod fill;
+mod placing;
+mod replay;
+mod source;
+mod until;
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use model::{ErrorCode, SchemaChange, TableId};
 use sql_expression::SqlError;
@@ -25,7 +30,7 @@ use super::rows::Rows;
 use super::throttle::Throttle;
 use crate::backup_jobs::OwnJob;
 use crate::backup_jobs::host::{
-    BackupFiles, BackupReply, BackupRequest, Contents, answered, ask, done, failed,
+    BackupFiles, BackupReply, BackupRequest, Contents, SavedTable, answered, ask, done, failed,
 };
 use crate::catalog::draft::Complete;
 use crate::catalog::names::{RESTORE_PREFIX, TableName, restored_by};
@@ -37,7 +42,11 @@ use crate::kernel::{Failure, Kernel};
 use crate::plan::Planner;
 use crate::result::{Outcome, ResultWriter};
 use crate::session::Session;
-use fill::{Destination, Filler, places};
+use fill::{Destination, Filler};
+use placing::Placing;
+use replay::Replay;
+use source::{At, Source};
+use until::{Archive, Moment};
 
 /// The claims on restores: who holds one is at work on the tables of its number.
 const CLAIMS: Claims = Claims { table: "#restores", column: "restore_id", width: 8 };
@@ -71,14 +80,32 @@ pub(super) async fn perform(
     let Begun { options, place, files, job } = begun;
     let policy = session.shared.directory.backups().policy();
     let number = session.kernel.draw() >> 1;
-    let open = BackupRequest::Open { place, key: options.key.clone() };
-    let result = match done(&session.kernel.beside(), &*files, open).await {
-        Ok(BackupReply::Contents(contents)) => {
+    let log = match restore.until {
+        // The changes are read beside the full backup.
+        Some(_) => session.shared.directory.backups().host()?.begin(),
+        None => None,
+    };
+    let beside = session.kernel.beside();
+    let archive = log.as_deref().map(|files| Archive { kernel: beside.clone(), files });
+    let at = At { place: &place, key: &options.key };
+    let opened = match (&archive, &restore.until) {
+        (Some(archive), Some(until)) => match Moment::of(until, &session.variables.time_zone) {
+            Ok(moment) => source::of_moment(archive, &*files, at, moment).await,
+            Err(error) => Err(error),
+        },
+        (None, Some(_)) => Err(failed("the system has no more threads")),
+        _ => source::of_backup(&beside, &*files, at).await,
+    };
+    let result = match opened {
+        Ok(source) => {
             let claimed = CLAIMS.hold(&session.kernel, number, WaitPolicy::Refuse).await;
             match claimed {
                 Ok(()) => {
                     let mut work = Work {
-                        contents: &contents,
+                        contents: &source.contents,
+                        source: &source,
+                        archive: archive.as_ref(),
+                        targets: BTreeMap::new(),
                         options: &options,
                         files: &*files,
                         job: &job,
@@ -100,7 +127,6 @@ pub(super) async fn perform(
                 Err(failure) => Err(failure.into()),
             }
         }
-        Ok(_) => Err(failed("the host does not say what is in the backup")),
         Err(error) => Err(error),
     };
     job.end(&result.as_ref().map(|_| ()).map_err(Clone::clone));
@@ -110,6 +136,11 @@ pub(super) async fn perform(
 /// A restore under way.
 struct Work<'a> {
     contents: &'a Contents,
+    /// Where its rows come from.
+    source: &'a Source,
+    archive: Option<&'a Archive<'a>>,
+    /// Tables that changes are applied to, by the identities that they had.
+    targets: BTreeMap<TableId, replay::Target>,
     options: &'a Options,
     files: &'a dyn BackupFiles,
     job: &'a OwnJob,
@@ -182,6 +213,7 @@ impl Work<'_> {
             self.table(session, target).await?;
             self.job.tell(|job| job.tables.0 += 1)?;
         }
+        self.replay(session, &plan).await?;
         for (at, name, _) in &plan.views {
             let aside = self.aside();
             let text = &self.contents.views[*at].text;
@@ -254,6 +286,7 @@ impl Work<'_> {
         }
         self.find_parents(&mut plan);
         check_parents(session, &plan)?;
+        self.check_raw(session, &plan)?;
         Ok(plan)
     }
 
@@ -269,7 +302,7 @@ impl Work<'_> {
             found.ok_or_else(|| failed(&format!("database {from} is not in the backup")))?;
         plan.databases.push((into.to_owned(), found.text.clone()));
         for (at, table) in self.contents.tables.iter().enumerate() {
-            if table.database == from {
+            if table.database == from && is_shown(table) {
                 let name = TableName { database: into.to_owned(), name: table.name.clone() };
                 plan.tables.push(self.target(session, at, name)?);
             }
@@ -302,7 +335,8 @@ impl Work<'_> {
             session.check_database(&into.database)?;
         }
         let mut tables = self.contents.tables.iter();
-        if let Some(at) = tables.position(|table| is_it(&table.database, &table.name)) {
+        let found = |table: &SavedTable| is_it(&table.database, &table.name) && is_shown(table);
+        if let Some(at) = tables.position(found) {
             plan.tables.push(self.target(session, at, into)?);
             return Ok(());
         }
@@ -396,12 +430,15 @@ impl Work<'_> {
         let table = session.kernel.cluster().tables.get(&id).cloned();
         let gone = || SqlError::from(Failure::Refused(ErrorCode::UnknownTable.into()));
         let table = table.ok_or_else(gone)?;
-        let places = places(&table, &saved.columns, &target.name)?;
         let definition = session.shared.definitions.of(&table)?;
         let definition = Rc::new(TableDefinition {
             name: target.name.name.clone(),
             ..TableDefinition::clone(&definition)
         });
+        if self.source.is_raw() {
+            return self.fill_raw(session, target, &table, definition).await;
+        }
+        let placing = Placing::by_name(&table, &saved.columns, &target.name)?;
         // Rows whose parents are in the same backup have them.
         let keys = definition.foreign_keys.iter().enumerate();
         let is_known = |key: &ForeignKeyDefinition| target.known.contains(&key.name);
@@ -412,19 +449,130 @@ impl Work<'_> {
             true => Some(RowMaker::new(&mut Planner::new(session, &[]), &definition, false)?),
             false => None,
         };
-        let into = Destination { table, definition: definition.clone(), places, maker, known };
+        let is_raw = false;
+        let definition = definition.clone();
+        let into = Destination { table, definition, placing, is_raw, maker, known };
         let count = self.fill(session, target.saved, &into).await?;
         if count != saved.rows {
             let (name, rows) = (target.name.full(), saved.rows);
             return Err(failed(&format!("{name} has {count} rows in the backup, and not {rows}")));
         }
         self.rows += count;
-        if let Some(next) = saved.next.filter(|next| *next > 1) {
-            let sequences = session.shared.sequences.clone();
-            let start = definition.sequence_start();
-            sequences.raise(&session.kernel.beside(), into.table.id, next - 1, start).await?;
+        raise(session, &into.table, saved.next).await
+    }
+
+    /// Fills a table, and the one with the parts of its large values, with the rows of the kernel.
+    async fn fill_raw(
+        &mut self,
+        session: &mut Session,
+        target: &Target,
+        table: &Arc<model::Table>,
+        definition: Rc<TableDefinition>,
+    ) -> Result<(), SqlError> {
+        let defined = &self.contents.tables[target.saved];
+        let raw = defined.raw.as_ref().ok_or_else(|| failed("the archive lacks a definition"))?;
+        let parts = raw.parts.and_then(|id| self.source.at(TableId(id)));
+        let large = table.large.as_ref();
+        let own =
+            large.and_then(|large| session.kernel.cluster().tables.get(&large.parts).cloned());
+        let mut fills = vec![(target.saved, table.clone(), false)];
+        fills.extend(parts.zip(own).map(|(at, table)| (at, table, true)));
+        for (at, table, is_parts) in fills {
+            let defined = self.contents.tables[at].clone();
+            let Some(raw) = &defined.raw else { continue };
+            let (id, name) = (TableId(raw.id), target.name.clone());
+            if self.source.lost.contains(&id) {
+                let name = target.name.full();
+                return Err(failed(&format!(
+                    "changes of {name} before that moment are not in the archive: it was dropped \
+                     while no SQL node drove the archive; name an earlier moment"
+                )));
+            }
+            let of = replay::Target { table: table.clone(), defined, name, is_parts };
+            if let Some((base, saved)) = self.source.base(at) {
+                let columns: Vec<u16> =
+                    saved.raw.iter().flat_map(|raw| &raw.columns).map(|column| column.id).collect();
+                let into = Destination {
+                    placing: of.placing(&columns)?,
+                    table,
+                    definition: definition.clone(),
+                    is_raw: true,
+                    maker: None,
+                    known: Vec::new(),
+                };
+                let count = self.fill(session, base, &into).await?;
+                if count != saved.rows {
+                    let (name, rows) = (target.name.full(), saved.rows);
+                    let why = format!("{name} has {count} rows in the backup, and not {rows}");
+                    return Err(failed(&why));
+                }
+                self.rows += if is_parts { 0 } else { count };
+            }
+            self.targets.insert(id, of);
         }
         Ok(())
+    }
+
+    /// Applies the changes up to the moment that is restored.
+    async fn replay(&mut self, session: &mut Session, plan: &Plan) -> Result<(), SqlError> {
+        if !self.source.is_raw() || self.options.structure_only {
+            return Ok(());
+        }
+        let mut next = BTreeMap::new();
+        if let (Some(archive), Some(chosen)) = (self.archive, &self.source.chosen) {
+            let sequences =
+                self.contents.tables.iter().find(|table| {
+                    table.database.is_empty() && table.name == crate::sequences::TABLE
+                });
+            let sequences = sequences.and_then(|table| Some(TableId(table.raw.as_ref()?.id)));
+            let mut replay = Replay {
+                archive,
+                chosen,
+                targets: std::mem::take(&mut self.targets),
+                sequences,
+                next,
+                job: self.job,
+                throttle: &mut self.throttle,
+            };
+            let (kernel, claims, number) =
+                (session.kernel.clone(), session.kernel.beside(), self.number);
+            // Held still: who is taken for dead has its tables removed.
+            let holds = async || -> Result<(), SqlError> {
+                Ok(CLAIMS.hold(&kernel, number, WaitPolicy::Refuse).await?)
+            };
+            replay.all(&claims, holds).await?;
+            next = replay.next;
+        }
+        for (target, (id, _)) in plan.tables.iter().zip(&self.made) {
+            let saved = &self.contents.tables[target.saved];
+            let of_base = self.source.base(target.saved).and_then(|(_, saved)| saved.next);
+            let of_log = saved.raw.as_ref().and_then(|raw| next.get(&TableId(raw.id)).copied());
+            if let Some(table) = session.kernel.cluster().tables.get(id).cloned() {
+                raise(session, &table, of_base.max(of_log)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses what cannot be done with the rows of an archive.
+    fn check_raw(&self, session: &Session, plan: &Plan) -> Result<(), SqlError> {
+        if !self.source.is_raw() {
+            return Ok(());
+        }
+        if self.options.data_only {
+            return Err(failed("data_only is for backups, not for archives"));
+        }
+        let is_open = |target: &&Target| {
+            target.definition.foreign_keys.iter().any(|key| !target.known.contains(&key.name))
+        };
+        match plan.tables.iter().find(is_open).filter(|_| session.variables.foreign_key_checks) {
+            Some(target) => Err(failed(&format!(
+                "{} refers to tables that are not restored with it: restore them together, or say \
+                 SET foreign_key_checks = 0",
+                target.name.full()
+            ))),
+            None => Ok(()),
+        }
     }
 
     /// Inserts the rows of a table; how many there were.
@@ -436,7 +584,7 @@ impl Work<'_> {
     ) -> Result<u64, SqlError> {
         let stop = Cell::new(false);
         let mut filler = Filler::new(&session.kernel, into, self.job, &stop);
-        match self.pass_rows(session, saved, &mut filler).await {
+        match self.pass_rows(session, saved, into.placing.width(), &mut filler).await {
             Ok(()) => filler.finish(session).await,
             Err(error) => {
                 filler.stop().await;
@@ -450,11 +598,11 @@ impl Work<'_> {
         &mut self,
         session: &mut Session,
         saved: usize,
+        width: usize,
         filler: &mut Filler<'_>,
     ) -> Result<(), SqlError> {
         let kernel = session.kernel.beside();
         done(&kernel, self.files, BackupRequest::Rewind(saved)).await?;
-        let width = self.contents.tables[saved].columns.len();
         // The next portion is read while this one is inserted.
         let mut next = ask(&kernel, self.files, BackupRequest::Next).await?;
         loop {
@@ -504,6 +652,25 @@ impl Work<'_> {
         }
         Err(failed("accounts change all the time: those of the backup were not added"))
     }
+}
+
+/// Whether users see a table of a backup.
+fn is_shown(table: &SavedTable) -> bool {
+    table.raw.as_ref().is_none_or(|raw| raw.is_shown)
+}
+
+/// Has AUTO_INCREMENT of a table begin at a value.
+async fn raise(
+    session: &Session,
+    table: &Arc<model::Table>,
+    next: Option<u64>,
+) -> Result<(), SqlError> {
+    if let Some(next) = next.filter(|next| *next > 1) {
+        let start = session.shared.definitions.of(table)?.sequence_start();
+        let sequences = session.shared.sequences.clone();
+        sequences.raise(&session.kernel.beside(), table.id, next - 1, start).await?;
+    }
+    Ok(())
 }
 
 /// Refuses names that are given twice, tables whose parents are nowhere, `foreign_key_checks`

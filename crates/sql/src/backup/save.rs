@@ -86,7 +86,7 @@ pub(super) async fn run(
 }
 
 /// Refuses a backup without a key where it has to have one.
-fn check_key(session: &Session, options: &Options) -> Result<(), SqlError> {
+pub(super) fn check_key(session: &Session, options: &Options) -> Result<(), SqlError> {
     let policy = session.shared.directory.backups().policy();
     let why = match (session.shared.address.encrypted, policy.requires_key) {
         _ if options.key != BackupKey::None => return Ok(()),
@@ -113,7 +113,7 @@ pub(super) async fn perform(
         let result = match done(&kernel, &*files, create).await {
             Ok(_) => {
                 let (files, throttle) = (&*files, &mut throttle);
-                let writing = Writing { files, job: &job, throttle, older: None };
+                let writing = Writing { files, job: &job, throttle, older: None, is_raw: false };
                 Box::pin(whole(session, backup, &options, writing)).await
             }
             Err(error) => Err(error),
@@ -147,9 +147,9 @@ async fn anew(kernel: &Kernel, files: &dyn BackupFiles) -> Result<(), SqlError> 
 }
 
 /// A snapshot beside the user's transaction; given back when dropped.
-struct Snapshot<'a> {
-    kernel: &'a Kernel,
-    epoch: Epoch,
+pub(super) struct Snapshot<'a> {
+    pub(super) kernel: &'a Kernel,
+    pub(super) epoch: Epoch,
 }
 
 impl Drop for Snapshot<'_> {
@@ -167,12 +167,14 @@ struct Chosen {
 }
 
 /// Where rows go, and how fast.
-struct Writing<'a> {
-    files: &'a dyn BackupFiles,
-    job: &'a OwnJob,
-    throttle: &'a mut Throttle,
+pub(super) struct Writing<'a> {
+    pub(super) files: &'a dyn BackupFiles,
+    pub(super) job: &'a OwnJob,
+    pub(super) throttle: &'a mut Throttle,
     /// Of a mutation alone: what some rows are read in.
-    older: Option<Epoch>,
+    pub(super) older: Option<Epoch>,
+    /// Rows are written as the kernel has them.
+    pub(super) is_raw: bool,
 }
 
 /// Writes all of it once; what is in it, and its size.
@@ -221,6 +223,7 @@ async fn whole(
             columns: named,
             rows: 0,
             next: None,
+            raw: None,
         };
         if !options.structure_only {
             let reader = Reader {
@@ -246,7 +249,7 @@ async fn whole(
 }
 
 /// The rows of the table at a place, read again when a node has failed; how many there are.
-async fn rows_of(
+pub(super) async fn rows_of(
     at: usize,
     reader: &Reader,
     columns: &[usize],
@@ -300,7 +303,7 @@ async fn rows(
 ) -> Result<u64, SqlError> {
     let (files, job) = (writing.files, writing.job);
     let mut scan = reader.scan(Asked::heap(), None, None, None);
-    let is_large = reader.references().is_some();
+    let is_large = !writing.is_raw && reader.references().is_some();
     let mut buffer = Vec::with_capacity(PORTION + PORTION / 4);
     let mut waiting = std::collections::VecDeque::new();
     let mut count = 0;
@@ -361,7 +364,7 @@ fn kept_columns(table: &Table) -> Vec<usize> {
 }
 
 /// What the catalog keeps of something.
-fn text(kept: &[u8]) -> Result<String, SqlError> {
+pub(super) fn text(kept: &[u8]) -> Result<String, SqlError> {
     let text = String::from_utf8(kept.to_vec());
     text.map_err(|_| SqlError::internal("a definition in the catalog is no text"))
 }

@@ -14,6 +14,7 @@ use std::sync::{Arc, OnceLock};
 use serde::{Deserialize, Serialize};
 use stdx::Duration;
 
+use super::chain::{Chain, ChainStart, Segment, SegmentHead};
 use crate::kernel::{Failure, Kernel};
 use sql_expression::SqlError;
 
@@ -27,6 +28,9 @@ pub type BackupAnswer = Arc<OnceLock<Result<BackupReply, String>>>;
 pub trait BackupHost: fmt::Debug + Send + Sync {
     /// A thread that writes or reads one backup; none if the system has no more.
     fn begin(&self) -> Option<Box<dyn BackupFiles>>;
+
+    /// Tells whoever runs the cluster what an archive has met.
+    fn warn(&self, text: &str);
 }
 
 /// The thread of one backup. It ends when this is dropped; what it has written and not finished is
@@ -89,6 +93,47 @@ pub enum BackupRequest {
     Next,
     /// The backups in a directory.
     List(String),
+    /// Sees to a place for archives: makes the directory if it is not there, and tries the key.
+    PrepareArchive {
+        /// The directory.
+        place: String,
+        /// What the archive is encrypted by.
+        key: BackupKey,
+    },
+    /// A new chain in a place for archives; its segments follow.
+    BeginChain {
+        /// The place for archives.
+        place: String,
+        /// What it is encrypted by.
+        key: BackupKey,
+        /// What it begins with.
+        start: ChainStart,
+    },
+    /// A chain that is there; segments behind its last one follow.
+    ResumeChain {
+        /// The place of the chain.
+        place: String,
+        /// What it is encrypted by.
+        key: BackupKey,
+    },
+    /// A segment behind all others.
+    Append(Segment),
+    /// The chains in a place for archives, to be read.
+    OpenArchive {
+        /// The place for archives, or of one chain.
+        place: String,
+        /// What it is encrypted by.
+        key: BackupKey,
+    },
+    /// The changes of some segments of one of these chains are to be read.
+    Replay {
+        /// Its place in the list.
+        chain: usize,
+        /// The numbers of the segments, first and last.
+        segments: (u64, u64),
+    },
+    /// The next portion of the changes.
+    NextChanges,
 }
 
 /// What a thread answers.
@@ -104,6 +149,12 @@ pub enum BackupReply {
     Rows(Option<Vec<u8>>),
     /// What is in a directory.
     Listing(Vec<ListedBackup>),
+    /// The chain that segments are added to.
+    Chain(Box<Chain>),
+    /// Chains, by the times when they began.
+    Chains(Vec<Chain>),
+    /// Records of a segment, which was checked before; none after the last.
+    Changes(Option<(SegmentHead, Vec<u8>)>),
 }
 
 /// A backup, as a list of backups shows it.
@@ -147,6 +198,10 @@ pub struct Contents {
     pub views: Vec<SavedView>,
     /// Accounts, as the catalog keeps them: names and texts.
     pub accounts: Vec<(String, String)>,
+    /// The chain of an archive that it belongs to: then its rows are those of the kernel, and all
+    /// tables are in it, also those that nobody sees.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chain: Option<String>,
 }
 
 /// A database of a backup.
@@ -173,6 +228,36 @@ pub struct SavedTable {
     pub rows: u64,
     /// No value of AUTO_INCREMENT from this one on has been given out.
     pub next: Option<u64>,
+    /// Of a backup that belongs to an archive: the table as the kernel knows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raw: Option<RawTable>,
+}
+
+/// A table of the kernel, as archives keep it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RawTable {
+    /// Its identity.
+    pub id: u32,
+    /// Its columns, without holes, in the order of the names of the saved table.
+    pub columns: Vec<RawColumn>,
+    /// The columns of its primary key.
+    pub key: Vec<u16>,
+    /// The column of the references to large values, if it has some.
+    pub references: Option<u16>,
+    /// The table of the parts of its large values, if it has one.
+    pub parts: Option<u32>,
+    /// Users see it.
+    pub is_shown: bool,
+}
+
+/// A column of the kernel, as archives keep it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RawColumn {
+    /// Its number.
+    pub id: u16,
+    /// The value of rows that are older than the column, in hexadecimal.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub fill: String,
 }
 
 /// A view of a backup.

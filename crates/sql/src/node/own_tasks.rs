@@ -12,6 +12,7 @@ use model::WorkerId;
 
 use super::{Connection, SqlNode};
 use crate::account::first;
+use crate::backup::archive::drive;
 use crate::kernel::{Exchange, Kernel};
 use crate::link::LinkState;
 use crate::statistics::task;
@@ -20,8 +21,10 @@ use crate::statistics::task;
 const NO_CONNECTION: ConnectionId = ConnectionId(u64::MAX);
 /// The place of the task that finds out how values are distributed.
 const ANALYST: ConnectionId = ConnectionId(NO_CONNECTION.0 - 1);
+/// The place of the task that looks for archives.
+const ARCHIVIST: ConnectionId = ConnectionId(NO_CONNECTION.0 - 2);
 /// The place of the first task that no client waits for.
-const DETACHED: u64 = ANALYST.0 - 1;
+const DETACHED: u64 = ARCHIVIST.0 - 1;
 
 impl SqlNode {
     /// Starts what the process does without a client, once and on one worker.
@@ -53,6 +56,26 @@ impl SqlNode {
         let link = Rc::new(RefCell::new(LinkState::default()));
         self.connections.insert(ANALYST, Connection::new(0, task, link, exchange));
         self.run(ctx, ANALYST);
+    }
+
+    /// Starts the task that looks for archives, on one worker of the process, if there are any.
+    pub(super) fn archive(&mut self, ctx: &mut Ctx<'_>) {
+        let is_wanted = ctx.me().worker == WorkerId(0)
+            && !self.shutting_down
+            && !self.connections.contains_key(&ARCHIVIST)
+            && ctx.cluster().table_named(crate::backup::archive::TABLE).is_some()
+            && self.runner.shared.directory.backups().host().is_ok();
+        if !is_wanted {
+            return;
+        }
+        let exchange = Rc::new(RefCell::new(Exchange::default()));
+        exchange.borrow_mut().mutation = ctx.view().mutation;
+        let (kernel, shared) = (Kernel::new(exchange.clone()), self.runner.shared.clone());
+        kernel.seed(ctx.prng().next_u64());
+        let task = Box::pin(drive::watch(kernel, shared, self.options.clock_base));
+        let link = Rc::new(RefCell::new(LinkState::default()));
+        self.connections.insert(ARCHIVIST, Connection::new(0, task, link, exchange));
+        self.run(ctx, ARCHIVIST);
     }
 
     /// Starts the tasks that no client waits for.

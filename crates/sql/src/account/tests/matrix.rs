@@ -239,6 +239,13 @@ const SERVER: &[Case] = &[
         &["BACKUP_ADMIN ON *.*", "FILE ON *.*", "CREATE ON *.*", "INSERT ON *.*"],
     ),
     ("CANCEL BACKUP JOB 1", &["BACKUP_ADMIN ON *.*"]),
+    ("START ARCHIVE INTO '/b'", &["BACKUP_ADMIN ON *.*", "FILE ON *.*"]),
+    (
+        "START ARCHIVE INTO '/b' WITH accounts",
+        &["BACKUP_ADMIN ON *.*", "FILE ON *.*", "SUPER ON *.*", "CREATE USER ON *.*"],
+    ),
+    ("STOP ARCHIVE", &["BACKUP_ADMIN ON *.*"]),
+    ("SHOW ARCHIVES", &["BACKUP_ADMIN ON *.*"]),
     ("SHOW BACKUP JOBS", &["BACKUP_ADMIN ON *.*"]),
     ("SHOW BACKUPS IN '/b'", &["BACKUP_ADMIN ON *.*", "FILE ON *.*"]),
     ("SHUTDOWN", &["SHUTDOWN ON *.*"]),

@@ -27,11 +27,10 @@ use sql_expression::SqlError;
 use sqltype::Datum;
 use stdx::Duration;
 
+use super::placing::Placing;
 use crate::backup::is_temporary;
 use crate::backup_jobs::OwnJob;
-use crate::backup_jobs::host::failed;
 use crate::catalog::TableDefinition;
-use crate::catalog::names::TableName;
 use crate::execute::reference::batch::Batch;
 use crate::execute::row::RowMaker;
 use crate::execute::run::Run;
@@ -58,7 +57,9 @@ pub(super) struct Destination {
     pub(super) table: Arc<model::Table>,
     pub(super) definition: Rc<TableDefinition>,
     /// Where the values of a saved row stand.
-    pub(super) places: Vec<usize>,
+    pub(super) placing: Placing,
+    /// Rows are those of the kernel, with references to large values; parts come by themselves.
+    pub(super) is_raw: bool,
     /// Of a table that refers to others which are there already.
     pub(super) maker: Option<RowMaker>,
     /// The foreign keys whose parents are known to be there.
@@ -68,40 +69,7 @@ pub(super) struct Destination {
 /// Why rows were not inserted, and whether that is known for sure.
 type NotInserted = (SqlError, bool);
 
-/// Where the values of a saved row stand in a row of the table.
-pub(super) fn places(
-    table: &model::Table,
-    saved: &[String],
-    name: &TableName,
-) -> Result<Vec<usize>, SqlError> {
-    let place = |column: &String| table.columns.iter().position(|own| own.name == *column);
-    let places: Option<Vec<usize>> = saved.iter().map(place).collect();
-    let references = table.large.as_ref().map(|large| usize::from(large.references.0));
-    let is_filled = |places: &Vec<usize>| {
-        let filled = |at: usize| Some(at) == references || places.contains(&at);
-        (0..table.columns.len()).all(filled)
-    };
-    places.filter(is_filled).ok_or_else(|| {
-        failed(&format!(
-            "the rows of {} in the backup are not those of its definition",
-            name.full()
-        ))
-    })
-}
-
 impl Destination {
-    /// A row of the table from the values that were saved.
-    fn placed(&self, row: Vec<Value>) -> Vec<Value> {
-        if self.places.len() == self.table.columns.len() && self.places.is_sorted() {
-            return row;
-        }
-        let mut values = vec![Value::Null; self.table.columns.len()];
-        for (at, value) in self.places.iter().zip(row) {
-            values[*at] = value;
-        }
-        values
-    }
-
     fn partition(&self, row: &[Value]) -> PartitionIndex {
         let key = self.table.primary_key.iter().map(|at| row[usize::from(at.0)].clone());
         let key: Vec<Value> = key.collect();
@@ -126,7 +94,11 @@ impl Destination {
         is_known: bool,
     ) -> Result<(), NotInserted> {
         let operations = rows.iter().map(|row| self.operation(row, is_known)).collect();
-        let sent = kernel.execute_all(operations, true).await;
+        let sent = if self.is_raw {
+            kernel.execute_all_plain(operations, true).await
+        } else {
+            kernel.execute_all(operations, true).await
+        };
         sent.map(|_| ()).map_err(|rejected| {
             let known = !matches!(rejected.failure, Failure::OutcomeUnknown(_));
             (rejected.failure.into(), known)
@@ -283,7 +255,7 @@ impl<'a> Filler<'a> {
         row: Vec<Value>,
         bytes: usize,
     ) -> Result<(), SqlError> {
-        let row = self.into.placed(row);
+        let row = self.into.placing.placed(row);
         let partition = match self.into.maker {
             // Its transactions go where the parents are.
             Some(_) => PartitionIndex(0),
