@@ -183,12 +183,13 @@ fn reach(
 /// Every session does something that succeeds.
 fn all_progress(world: &mut World, lab: &Rc<Lab>) -> Result<(), String> {
     let before = lab.progress();
-    let done = |_: &World| {
-        let moved = |(name, now): (&crate::lab::TaskName, &crate::lab::Progress)| {
-            let rounds = before.get(name).map_or(0, |before| before.rounds);
-            now.rounds > rounds
-        };
-        lab.progress().iter().all(moved)
+    let waiting = || {
+        let now = lab.progress();
+        let rounds = |name| before.get(name).map_or(0, |before| before.rounds);
+        let same = now.iter().filter(|(name, now)| now.rounds <= rounds(name));
+        same.map(|(name, now)| format!("{} of {}", now.what, name.node)).collect::<Vec<_>>()
     };
-    reach(world, "every session makes progress", 60, done)
+    let what = "every session makes progress";
+    reach(world, what, 60, |_| waiting().is_empty())
+        .map_err(|failure| format!("{failure}: {} did not", waiting().join(", ")))
 }

@@ -482,9 +482,11 @@ impl World {
         let news = host.worker.take_news();
         let halted = host.worker.halted().cloned();
         let violations = host.worker.take_violations();
-        // A check looks at every table: where there are many, there are fewer checks.
+        // A check looks at every table and every lock: where there are many, there are fewer checks.
         let tables = host.worker.shared().cluster.tables.len() as u64;
-        if host.unchecked >= check_every * (1 + tables / TABLES_PER_CHECK) {
+        let locks = host.worker.participant().map_or(0, |at| at.locked_rows() as u64);
+        let weight = 1 + tables / TABLES_PER_CHECK + locks / LOCKS_PER_CHECK;
+        if host.unchecked >= check_every * weight {
             host.unchecked = 0;
             host.worker.check_invariants();
         }
@@ -843,6 +845,8 @@ const RECORDER_SIZE: usize = 512;
 const RUN_BEGINS: u64 = 1_795_000_000_000_000_000;
 /// Tables that are checked as often as the setup says.
 const TABLES_PER_CHECK: u64 = 32;
+/// Locks that are checked as often as the setup says.
+const LOCKS_PER_CHECK: u64 = 64;
 /// Steps between two looks at who holds leases.
 const LEASE_CHECK_EVERY: u64 = 64;
 /// Steps between two comparisons of replicas that are in use.

@@ -52,9 +52,11 @@ pub(super) async fn round(mysql: &Mysql, lab: &Rc<Lab>, task: usize) -> Result<(
     let result = save_and_restore(mysql, lab, &host, &place, &name).await;
     host.remove(&place);
     match result {
-        // Where definitions change all the time, or images of rows are kept for a moment only, no
-        // backup succeeds: it was told, and nothing is left.
-        Err(Failure::Error(error)) if error.text.contains(CHANGING) || error.code == 1297 => {
+        // Where definitions change all the time, images of rows are kept for a moment only, or each
+        // attempt is killed, no backup succeeds: it was told, and nothing is left.
+        Err(Failure::Error(error))
+            if error.text.contains(CHANGING) || matches!(error.code, 1297 | 1317) =>
+        {
             mysql.pause(200).await;
             return Ok(());
         }
