@@ -11,7 +11,7 @@ use actor::Mutation;
 use stdx::Duration;
 
 use crate::chaos::{Chaos, More, Rot};
-use crate::lab::{Lab, Phase};
+use crate::lab::{Lab, Phase, Progress, TaskName};
 use crate::setup::Setup;
 use crate::workload::{Load, applications};
 use crate::world::{Totals, World};
@@ -183,13 +183,15 @@ fn reach(
 /// Every session does something that succeeds.
 fn all_progress(world: &mut World, lab: &Rc<Lab>) -> Result<(), String> {
     let before = lab.progress();
-    let waiting = || {
-        let now = lab.progress();
-        let rounds = |name| before.get(name).map_or(0, |before| before.rounds);
-        let same = now.iter().filter(|(name, now)| now.rounds <= rounds(name));
-        same.map(|(name, now)| format!("{} of {}", now.what, name.node)).collect::<Vec<_>>()
+    let is_stuck = |(name, now): &(&TaskName, &Progress)| {
+        now.rounds <= before.get(name).map_or(0, |before| before.rounds)
     };
     let what = "every session makes progress";
-    reach(world, what, 60, |_| waiting().is_empty())
-        .map_err(|failure| format!("{failure}: {} did not", waiting().join(", ")))
+    reach(world, what, 60, |_| !lab.progress().iter().any(|at| is_stuck(&at))).map_err(|failure| {
+        let progress = lab.progress();
+        let stuck = progress.iter().filter(is_stuck);
+        let names: Vec<_> =
+            stuck.map(|(name, now)| format!("{} of {}", now.what, name.node)).collect();
+        format!("{failure}: {} did not", names.join(", "))
+    })
 }
