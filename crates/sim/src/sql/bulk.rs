@@ -88,9 +88,9 @@ async fn change(mysql: &Mysql) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Has the SQL node take files: the switch is that of one server.
+/// Has SQL nodes take files, also after a restart of the whole cluster, which ends what is GLOBAL.
 async fn allow_files(mysql: &Mysql) -> Result<(), Failure> {
-    mysql.query("SET GLOBAL local_infile = ON").await.map(drop)
+    mysql.query("SET PERSIST local_infile = ON").await.map(drop)
 }
 
 /// Lines as parts of a file, cut anywhere.
