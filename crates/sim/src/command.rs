@@ -105,7 +105,7 @@ const MUTATIONS: [(Mutation, u64); 52] = [
     (Mutation::SqlReadsUnlocked, 9),
     (Mutation::SqlLoadsInParts, 22),
     (Mutation::SqlBackupsMissChanges, 20),
-    (Mutation::SqlArchivesMissEpochs, 10),
+    (Mutation::SqlArchivesMissEpochs, 24),
 ];
 
 /// Whether the rule is one of durability, which means nothing without disks.

@@ -482,11 +482,11 @@ impl World {
         let news = host.worker.take_news();
         let halted = host.worker.halted().cloned();
         let violations = host.worker.take_violations();
-        // A check looks at every table and every lock: where there are many, there are fewer checks.
+        // A check looks at all tables and locks: where there are many, there are fewer checks.
         let tables = host.worker.shared().cluster.tables.len() as u64;
         let locks = host.worker.participant().map_or(0, |at| at.locked_rows() as u64);
         let weight = 1 + tables / TABLES_PER_CHECK + locks / LOCKS_PER_CHECK;
-        if host.unchecked >= check_every * weight {
+        if host.unchecked >= check_every.saturating_mul(weight) {
             host.unchecked = 0;
             host.worker.check_invariants();
         }

@@ -302,16 +302,22 @@ pub(crate) async fn purge(session: &Session, purge: &Purge) -> Result<(), SqlErr
         Purge::To(name) => file_named(name).ok_or_else(no_log)?,
         Purge::Before(time) => {
             let first = first_file(session, &log).await?;
-            let mut later = None;
+            // The newest file that is known to have events of before, and the first one with later
+            // ones. When the oldest events were, nobody knows any more: they have no stamp.
+            let (mut known, mut later) = (first, None);
             let take = |piece: Piece| {
                 let stamps = piece.events.iter().filter_map(|event| event.first_chunk::<4>());
-                if stamps.map(|stamp| u32::from_le_bytes(*stamp)).any(|stamp| stamp >= *time) {
-                    later.get_or_insert(piece.file);
+                for stamp in stamps.map(|stamp| u32::from_le_bytes(*stamp)) {
+                    if stamp >= *time {
+                        later.get_or_insert(piece.file);
+                    } else if stamp > 0 {
+                        known = piece.file;
+                    }
                 }
             };
             let reader = LogReader::new(&session.kernel, &log, first)?;
-            let end = reader.find_end(newest, take).await?;
-            later.unwrap_or(end.file)
+            reader.find_end(newest, take).await?;
+            later.map_or(known, |later| later.min(known))
         }
     };
     let first = log.first_of(file).ok_or_else(no_log)?;
@@ -363,8 +369,11 @@ impl Dump {
                     0 => first_file(session, &log).await?,
                     _ => file_of_number(above),
                 };
-                // Of the file that has the beginning of the log everything is there.
-                (file.max(log.first_file()), FIRST_POSITION)
+                // What comes next for this replica may have been in a log of before.
+                if file < log.first_file() {
+                    return Err(fatal(NO_FILE));
+                }
+                (file, FIRST_POSITION)
             }
             None if asked.file.is_empty() => (first_file(session, &log).await?, asked.position),
             None => {
@@ -430,11 +439,12 @@ impl Dump {
             if self.until.is_some_and(|until| self.reader.through() >= until) {
                 return Ok(None);
             }
+            // What is read has still to be sent: a heartbeat tells the place before it.
+            let End { file, position, .. } = self.reader.end();
             self.reader.read().await?;
             if let Some(period) = self.heartbeat
                 && now.since(self.sent) >= period
             {
-                let End { file, position, .. } = self.reader.end();
                 // Not behind the place that the replica has reached, as long as the file is read
                 // from its beginning.
                 let (file, position) = (file, position).max(self.from);

@@ -296,9 +296,19 @@ fn next_portion(rest: &mut &[u8], portion: u64, key: Option<&DataKey>) -> Result
 }
 
 /// The id of a chain, and when it was begun: without its key.
-pub(super) fn beginning_of(at: &Place) -> Result<(String, i64), String> {
-    let (beginning, ..) = plain_beginning(at)?;
-    Ok((beginning.id, beginning.start.began))
+pub(super) fn beginning_of(at: &Place) -> Result<ChainBeginning, String> {
+    let (Beginning { id, start, .. }, ..) = plain_beginning(at)?;
+    Ok(ChainBeginning { id, cluster: start.cluster, began: start.began })
+}
+
+/// What a chain is told from others by.
+pub(super) struct ChainBeginning {
+    /// Tells it from all others.
+    pub(super) id: String,
+    /// Tells its cluster from others.
+    pub(super) cluster: String,
+    /// When it was begun: microseconds since 1970 UTC.
+    pub(super) began: i64,
 }
 
 /// What a chain begins with, checked as far as that goes without a key; its text, and its check.

@@ -96,6 +96,9 @@ fn find(at: &Place, out: &mut impl Write) -> Result<Found, String> {
 /// When the place cannot be read, or something cannot be removed.
 pub(super) fn run(at: &Place, retention: &Retention, out: &mut impl Write) -> Result<(), String> {
     let told = |why: std::io::Error| why.to_string();
+    if at.has(CHAIN)? || at.has(CHAIN_CHECK)? {
+        return Err(format!("{} is one chain: name the archive that it is in", at.shown()));
+    }
     let Found { sets, leftovers } = find(at, out)?;
     prune_chains(at, retention, out)?;
     let age = i64::try_from(retention.older_than.as_micros()).unwrap_or(i64::MAX);
@@ -138,26 +141,44 @@ struct Base {
 /// stays too.
 fn prune_chains(at: &Place, retention: &Retention, out: &mut impl Write) -> Result<(), String> {
     let told = |why: std::io::Error| why.to_string();
-    let mut chains = Vec::new();
+    let mut clusters: BTreeMap<String, Vec<(i64, String, Place)>> = BTreeMap::new();
     for name in at.names()?.iter().filter(|name| name.starts_with("chain-") && name.ends_with('/'))
     {
         let place = at.below(name);
         match beginning_of(&place) {
-            Ok((id, began)) => chains.push((began, id, place)),
+            Ok(start) => {
+                let of_cluster = clusters.entry(start.cluster).or_default();
+                of_cluster.push((start.began, start.id, place));
+            }
             Err(why) => writeln!(out, "keeps   {}: {why}", place.shown()).map_err(told)?,
         }
     }
+    clusters.into_values().try_for_each(|chains| prune_cluster(chains, retention, out))
+}
+
+/// The same for the chains of one cluster: when each was begun, what tells it from others, and where
+/// it is.
+fn prune_cluster(
+    mut chains: Vec<(i64, String, Place)>,
+    retention: &Retention,
+    out: &mut impl Write,
+) -> Result<(), String> {
+    let told = |why: std::io::Error| why.to_string();
     chains.sort_by_key(|(began, ..)| *began);
     let mut bases = Vec::new();
     for (chain, (_, id, place)) in chains.iter().enumerate() {
+        // What cannot be read may be what others need: then nothing is removed.
         for name in place.names()?.iter().filter(|name| name.starts_with("base-")) {
             let place = place.below(name);
-            match reader::manifest(&place) {
-                Ok((manifest, _)) if manifest.set == super::archive::set_of(id) => {
-                    let (epoch, began) = (manifest.epoch, manifest.began);
-                    bases.push(Base { chain, place, epoch, began, stays: false });
-                }
-                _ => {}
+            if !place.has(MANIFEST)? {
+                continue;
+            }
+            let (manifest, _) = reader::manifest(&place)?;
+            if manifest.set == super::archive::set_of(id) {
+                let (epoch, began) = (manifest.epoch, manifest.began);
+                bases.push(Base { chain, place, epoch, began, stays: false });
+            } else {
+                writeln!(out, "keeps   {}: it is of another chain", place.shown()).map_err(told)?;
             }
         }
     }
@@ -219,7 +240,7 @@ fn prune_segments(place: &Place, through: u64, is_rehearsal: bool) -> Result<u64
     for number in numbers {
         // The one behind says where this one ends.
         match super::archive::first_epoch(place, number + 1)? {
-            Some(next) if next <= through + 1 => {}
+            Some(next) if next <= through.saturating_add(1) => {}
             _ => break,
         }
         count += 1;

@@ -155,7 +155,7 @@ fn files_of_another_backup_or_version_are_refused() {
     fs::write(first.join("000002.rows"), own).unwrap();
     assert!(read(&first, &key).is_ok());
     let newer =
-        fs::read_to_string(first.join(MANIFEST)).unwrap().replace("\"form\": 1", "\"form\": 2");
+        fs::read_to_string(first.join(MANIFEST)).unwrap().replace("\"form\": 1", "\"form\": 99");
     fs::write(first.join(CHECK), super::format::check_of(newer.as_bytes(), None)).unwrap();
     fs::write(first.join(MANIFEST), newer).unwrap();
     assert!(read(&first, &key).unwrap_err().contains("this version of Nines does not know"));

@@ -71,8 +71,8 @@ impl World {
         }
     }
 
-    /// What each partition holds: slots, rows and epochs. Tables that the SQL layer keeps for itself
-    /// are left out: SQL nodes that start tidy them up.
+    /// What each partition holds: slots, rows and epochs. Tables that the SQL layer keeps for
+    /// itself are left out: SQL nodes that start tidy them up.
     pub fn digests(&self) -> BTreeMap<PartitionId, u64> {
         let state = self.newest_state();
         let tables = state.tables.values().filter(|table| !table.name.starts_with('#'));

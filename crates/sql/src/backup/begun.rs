@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 use sql_expression::SqlError;
 use sql_parser::ast;
-use sqltype::{Datum, SqlType};
+use sqltype::{Datum, SqlType, TimeZone};
 use stdx::Instant;
 
 use super::options::Options;
@@ -63,6 +63,7 @@ impl Begun {
             user: session.user.clone(),
             database: session.database.clone(),
             foreign_key_checks: session.variables.foreign_key_checks,
+            time_zone: session.variables.time_zone.clone(),
             time: (session.statement_time, session.statement_began),
             seed: session.kernel.draw(),
         };
@@ -86,6 +87,7 @@ struct Work {
     user: String,
     database: Option<String>,
     foreign_key_checks: bool,
+    time_zone: TimeZone,
     /// When its statement began, in microseconds since 1970 UTC and on the clock of the worker.
     time: (i64, Instant),
     seed: u64,
@@ -98,6 +100,7 @@ impl Work {
         let mut session = Session::new(kernel, shared, origin);
         (session.user, session.database) = (self.user, self.database);
         session.variables.foreign_key_checks = self.foreign_key_checks;
+        session.variables.time_zone = self.time_zone;
         (session.statement_time, session.statement_began) = self.time;
         // It rests beside those who wait for an answer.
         session.kernel.begin_statement(None);

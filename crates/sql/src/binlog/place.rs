@@ -69,7 +69,8 @@ pub(crate) fn file_of_number(number: u64) -> u64 {
 impl Log {
     /// The first epoch of a file; none of one that the log does not have.
     pub(crate) fn first_of(&self, file: u64) -> Option<Epoch> {
-        let (first, end) = (file << FILE_BITS, (file + 1) << FILE_BITS);
+        let end = file.checked_add(1)?.checked_mul(1 << FILE_BITS)?;
+        let first = file << FILE_BITS;
         (end > self.begin.0).then(|| Epoch(first.max(self.begin.0)))
     }
 
@@ -111,5 +112,7 @@ mod tests {
         assert_eq!(log.first_of(3), None);
         assert_eq!(log.first_of(log.first_file()), Some(begin));
         assert_eq!(log.first_of(5), Some(Epoch(5_120)));
+        assert_eq!(log.first_of(u64::MAX), None);
+        assert_eq!(log.first_of(u64::MAX >> 1), None);
     }
 }

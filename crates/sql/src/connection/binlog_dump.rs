@@ -23,6 +23,9 @@ impl Connection {
         if !self.session.has_lease() {
             self.session.renew_lease().await?;
         }
+        if self.session.login.is_expired {
+            return Err(account_error::must_change_password());
+        }
         match self.session.rights()?.global.has(Privileges::REPLICATION_SLAVE) {
             true => Ok(()),
             false => Err(account_error::needs("REPLICATION SLAVE")),

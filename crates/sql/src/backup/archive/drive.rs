@@ -14,7 +14,7 @@
 //! within their limits; when they have dropped one the chain is broken.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -156,11 +156,18 @@ struct Following {
     /// cluster, and what is archived of it.
     cluster: Arc<ClusterState>,
     defined: Option<Definitions>,
+    /// Definitions that are archived when the changes of the time are: the epoch behind which they
+    /// came to be, and the one from which on they hold.
+    pending: VecDeque<(u64, u64, Definitions)>,
+    /// States of the cluster before those, each until its changes are archived.
+    older: VecDeque<(u64, Arc<ClusterState>)>,
     writer: Writer,
     /// The last epoch that is in a segment, and when it ended.
     archived: (u64, u64),
     /// The number of the last segment.
     segment: u64,
+    /// What was noted is at hand for the next segment no more, and is in none.
+    taken: bool,
     /// The last epoch that was noted, and when it ended.
     last_noted: u64,
     ended: u64,
@@ -252,6 +259,8 @@ impl Driver {
     async fn note_break(&mut self, why: String) {
         let at = shown_moment(self.now());
         self.status.last_break = format!("{at}: {why}");
+        // No moment after the break can be restored until the new chain has a full backup.
+        self.status.base_epoch = 0;
         let place = &self.order.place;
         if let Ok(host) = self.session.shared.directory.backups().host() {
             host.warn(&format!("the chain of the archive in {place} is broken: {why}"));
@@ -289,13 +298,21 @@ impl Driver {
     /// The chain that is gone on with: that of before, or a new one.
     async fn chain(&mut self) -> Result<Following, End> {
         self.renew(true).await?;
-        let backups = self.session.shared.directory.backups().clone();
-        let files = backups.host()?.begin();
-        self.files = files.ok_or_else(|| failed("the system has no more threads"))?;
+        self.begin_files()?;
         if let Some(following) = self.resumed().await? {
             return Ok(following);
         }
+        // The chain of before may be open.
+        self.begin_files()?;
         self.begun().await
+    }
+
+    /// Lets go of the files at hand.
+    fn begin_files(&mut self) -> Result<(), SqlError> {
+        let backups = self.session.shared.directory.backups().clone();
+        let files = backups.host()?.begin();
+        self.files = files.ok_or_else(|| failed("the system has no more threads"))?;
+        Ok(())
     }
 
     /// The chain of before, if there is one and its stream.
@@ -372,6 +389,9 @@ impl Driver {
             subscription: Subscription::new(stream, Epoch(through)).after(ended),
             cluster: self.session.kernel.cluster(),
             defined: None,
+            pending: VecDeque::new(),
+            older: VecDeque::new(),
+            taken: false,
             writer: Writer::default(),
             archived: (through, ended),
             segment: chain.segments.last().map_or(0, |segment| segment.number),
@@ -443,6 +463,27 @@ impl Driver {
             self.session.kernel.sleep(PAUSE).await?;
             self.renew(false).await?;
         };
+        let is_same = of.defined.is_some() && Arc::ptr_eq(&cluster, &of.cluster);
+        if !is_same {
+            let defined = definitions(&cluster, self.order.accounts)?;
+            if of.defined.as_ref() != Some(&defined) {
+                // Changes may be read long after they were made. These definitions hold from the
+                // epoch on that is behind all complete ones.
+                let kernel = self.session.kernel.beside();
+                let newest = kernel.open_snapshot().await?;
+                kernel.close_snapshot(newest);
+                let from = newest.0.max(through.0).saturating_add(1);
+                of.pending.push_back((before, from, defined.clone()));
+                of.older.push_back((from, of.cluster.clone()));
+                of.defined = Some(defined);
+            }
+            of.cluster = cluster.clone();
+        }
+        while let Some((before, from, defined)) =
+            of.pending.pop_front_if(|(_, from, _)| *from <= through.0)
+        {
+            of.writer.definitions(before, from, &defined)?;
+        }
         for (epoch, at) in ended {
             of.writer.ended(epoch.0, *at);
             of.ended = *at;
@@ -456,15 +497,7 @@ impl Driver {
                 note_change(of, &cluster, *epoch, change);
             }
         }
-        let is_same = of.defined.is_some() && Arc::ptr_eq(&cluster, &of.cluster);
-        if !is_same {
-            let defined = definitions(&cluster, self.order.accounts)?;
-            if of.defined.as_ref() != Some(&defined) {
-                of.writer.definitions(before, through.0, &defined)?;
-                of.defined = Some(defined);
-            }
-            of.cluster = cluster;
-        }
+        of.older.retain(|(from, _)| *from > through.0);
         of.last_noted = through.0;
         Ok(())
     }
@@ -474,6 +507,7 @@ impl Driver {
         let kernel = self.session.kernel.beside();
         let through = of.last_noted;
         let portions = Arc::new(of.writer.finish());
+        of.taken = true;
         loop {
             match kernel.await_durable(Epoch(through), false).await {
                 Ok(_) => break,
@@ -515,7 +549,10 @@ impl Driver {
         };
         of.segment = segment.head.number;
         of.archived = (through, of.ended);
+        of.taken = false;
         of.since = None;
+        // Who has lost the claim leaves that to the one who has it.
+        self.renew(true).await?;
         kernel.acknowledge_stream(of.stream, Epoch(through));
         let driver = self.driver();
         let status = &mut self.status;
@@ -551,13 +588,14 @@ impl Driver {
 
     /// Says in the chain that it has ended, if that can be said.
     async fn finish(&mut self, of: &mut Following, end: &End) {
+        if of.taken || matches!(end, End::Broken(_)) {
+            // What was not written is not known to be durable, belongs to what is missing, or is
+            // lost with the segment that could not be written.
+            of.writer = Writer::default();
+            (of.last_noted, of.ended) = of.archived;
+        }
         let why = match end {
-            End::Broken(why) => {
-                // What was not written is not known to be durable, or belongs to what is missing.
-                of.writer = Writer::default();
-                (of.last_noted, of.ended) = of.archived;
-                why.clone()
-            }
+            End::Broken(why) => why.clone(),
             _ => "the archive was stopped".to_owned(),
         };
         let _ = self.write(of, Some(why)).await;
@@ -642,7 +680,8 @@ fn note_change(of: &mut Following, cluster: &ClusterState, epoch: Epoch, change:
         let table = cluster.tables.get(&id)?;
         Some((table.clone(), is_archived(cluster, table)))
     };
-    match found(cluster).or_else(|| found(&of.cluster)) {
+    let older = || of.older.iter().rev().find_map(|(_, state)| found(state));
+    match found(cluster).or_else(older) {
         Some((_, false)) => {}
         // It was changed, and dropped, since anybody looked.
         Some((table, true)) if !has_layouts(&table, change) => of.writer.lost(epoch.0, id),

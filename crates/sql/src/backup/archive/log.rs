@@ -61,6 +61,13 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
+    /// With columns that were dropped: a row that is older than that has values in them, which the
+    /// state of a moment before shows.
+    fn of_changes(table: &Table) -> Self {
+        let columns = (0..table.columns.len() as u16).collect();
+        Self { columns, ..Self::of(table) }
+    }
+
     /// That of a table as it is now.
     pub(crate) fn of(table: &Table) -> Self {
         let is_kept = |at: &u16| !table.columns[usize::from(*at)].is_hole();
@@ -163,7 +170,7 @@ impl Writer {
         after: Option<&[u8]>,
     ) {
         self.in_epoch(epoch);
-        let layout = Layout::of(table);
+        let layout = Layout::of_changes(table);
         if self.layouts.get(&table.id) != Some(&layout) {
             self.last.push(LAYOUT);
             self.last.extend(table.id.0.to_le_bytes());
@@ -180,7 +187,7 @@ impl Writer {
         for (row, columns) in [(before, &layout.key), (after, &layout.columns)] {
             let Some(row) = row else { continue };
             for column in columns {
-                let value = table.value_now(row, model::ColumnId(*column)).to_value();
+                let value = table.value(row, model::ColumnId(*column)).to_value();
                 encode(&value, &mut self.last);
             }
         }

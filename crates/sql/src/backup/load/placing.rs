@@ -62,7 +62,8 @@ impl Placing {
         }
         let mut placing = Self::new(table, saved.iter().map(|id| known.get(id).copied()).collect());
         for column in raw.columns.iter().filter(|column| !saved.contains(&column.id)) {
-            placing.blank[known[&column.id]] = fill(column)?;
+            let at = *known.get(&column.id).ok_or_else(|| other(name))?;
+            placing.blank[at] = fill(column)?;
         }
         let own = table.large.as_ref().map(|large| usize::from(large.references.0));
         if let Some(at) = own {

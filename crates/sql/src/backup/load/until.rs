@@ -125,7 +125,9 @@ impl Archive<'_> {
             return Ok(None);
         };
         let time = match moment {
-            Moment::Epoch(epoch) if epoch + 1 < chain.segments[reached].first && reached > 0 => {
+            Moment::Epoch(epoch)
+                if epoch < chain.segments[reached].first.saturating_sub(1) && reached > 0 =>
+            {
                 return Ok(None);
             }
             Moment::Epoch(epoch) => return Ok(Some(epoch)),
@@ -181,7 +183,7 @@ impl Archive<'_> {
         let Some((first, last)) = chosen.segments else { return Ok((defined, lost)) };
         // Tables with changes up to the moment.
         let mut touched = BTreeMap::new();
-        let mut later: Option<Box<Definitions>> = None;
+        let mut later: Option<(u64, u64, Box<Definitions>)> = None;
         let mut records = self.replay(chosen.chain, first, last).await?;
         while let Some((_, portion)) = records.next().await? {
             let (mut reader, mut epoch) = (Reader::new(&portion), 0);
@@ -199,7 +201,7 @@ impl Archive<'_> {
                         if epoch > chosen.base.epoch && epoch <= chosen.epoch {
                             defined = *definitions;
                         } else if epoch > chosen.epoch && before < chosen.epoch {
-                            later.get_or_insert(definitions);
+                            later.get_or_insert((before, epoch, definitions));
                         }
                     }
                     _ => {}
@@ -207,8 +209,15 @@ impl Archive<'_> {
             }
         }
         // A definition was changed at about the moment. Before it, unless a table that came with it
-        // has rows by then.
-        if let Some(later) = later {
+        // has rows by then. Where it is not known well when it was changed, neither is right.
+        if let Some((before, from, later)) = later {
+            if from.saturating_sub(before) > KNOWN_WELL {
+                return Err(failed(&format!(
+                    "definitions were changed between the epochs {before} and {from}, and the \
+                     archive does not know when: restore the state of epoch {before} or before, or \
+                     of epoch {from} or later"
+                )));
+            }
             let ids = |of: &Definitions| -> BTreeSet<u32> {
                 of.tables.iter().filter_map(|table| Some(table.raw.as_ref()?.id)).collect()
             };
@@ -221,6 +230,9 @@ impl Archive<'_> {
         Ok((defined, lost))
     }
 }
+
+/// Definitions that were changed within so many epochs (5 s) are taken to be of their end.
+const KNOWN_WELL: u64 = 250;
 
 /// Changes that are read portion by portion.
 pub(super) struct Records<'a> {
@@ -251,24 +263,24 @@ fn between(chain: &Chain, from: u64, to: u64) -> Result<Option<(u64, u64)>, SqlE
         );
         failed(&format!("the archive has a gap behind epoch {from}: {why}"))
     };
-    let mut next = from + 1;
+    let mut next = from.saturating_add(1);
     let mut numbers: Option<(u64, u64)> = None;
     for head in chain.segments.iter().filter(|head| head.through > from) {
         if let Some((_, last)) = numbers
-            && head.number != last + 1
+            && head.number != last.saturating_add(1)
         {
-            return Err(fault(last + 1));
+            return Err(fault(last.saturating_add(1)));
         }
         if head.first > next {
             return Err(fault(head.number.saturating_sub(1)));
         }
         numbers = Some((numbers.map_or(head.number, |(first, _)| first), head.number));
-        next = head.through + 1;
+        next = head.through.saturating_add(1);
         if head.through >= to {
             return Ok(numbers);
         }
     }
-    Err(fault(numbers.map_or(1, |(_, last)| last + 1)))
+    Err(fault(numbers.map_or(1, |(_, last)| last.saturating_add(1))))
 }
 
 /// Says what an archive has, as a moment is not in it.
