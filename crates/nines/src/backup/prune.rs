@@ -156,8 +156,8 @@ fn prune_chains(at: &Place, retention: &Retention, out: &mut impl Write) -> Resu
     clusters.into_values().try_for_each(|chains| prune_cluster(chains, retention, out))
 }
 
-/// The same for the chains of one cluster: when each was begun, what tells it from others, and where
-/// it is.
+/// The same for the chains of one cluster: when each was begun, what tells it from others, and
+/// where it is.
 fn prune_cluster(
     mut chains: Vec<(i64, String, Place)>,
     retention: &Retention,

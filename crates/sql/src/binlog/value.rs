@@ -179,8 +179,8 @@ fn text_length_bytes(sql_type: &SqlType, kind: &TypeKind) -> u8 {
     }
 }
 
-/// A value behind its length. One that is longer in its character set than the length can say is cut
-/// between characters of at most four bytes, as a length that is wrong would spoil all that follows.
+/// A value behind its length. One that is longer in its character set than the length can say is
+/// cut at a multiple of four bytes: a length that is wrong would spoil all that follows.
 fn with_length(value: &[u8], bytes: usize) -> Vec<u8> {
     let most = (1_usize << (8 * bytes.min(4))) - 1;
     let value = if value.len() > most { &value[..most & !3] } else { value };
