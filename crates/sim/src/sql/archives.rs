@@ -21,6 +21,8 @@ const PLACE: &str = "/archive";
 const COPY: &str = "archived";
 /// What the refusal says of a moment that is not archived, yet or any more.
 const OUTSIDE: &str = "has no state of";
+/// What the refusal says of a moment at which definitions were changed.
+const UNKNOWN: &str = "the archive does not know when";
 /// How often the audit looks whether the archive has come to an epoch, and the pause before.
 const LOOKS: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(200);
@@ -41,6 +43,7 @@ pub(super) fn passes(failure: &Failure) -> bool {
         "goes to",
         "the cluster has been restarted meanwhile",
         "was dropped",
+        UNKNOWN,
     ];
     error.code == 1105 && may_be.iter().any(|text| error.text.contains(text))
 }
@@ -129,6 +132,10 @@ pub(super) async fn check(mysql: &Mysql, lab: &Rc<Lab>, ample: bool) -> Result<(
         match restore(mysql, lab, epoch).await {
             Err(Failure::Error(error)) if error.text.contains(OUTSIDE) => {
                 assert!(look + 1 < LOOKS || !ample, "{}", error.text);
+            }
+            // Definitions changed while the archive was behind: a later moment has them.
+            Err(Failure::Error(error)) if error.text.contains(UNKNOWN) => {
+                epoch = insert(mysql, lab).await?.unwrap_or(epoch);
             }
             Err(failure) if passes(&failure) => return Ok(()),
             result => {
