@@ -3,47 +3,14 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use tests::cluster::{Layout, MANAGEMENT, Processes, SMALL, SQL};
-use tests::{Server, Session, all, binary, number, run, temporary_directory};
-
-/// A directory of backups that goes with its test.
-struct Place(PathBuf);
-
-impl Place {
-    fn new() -> Self {
-        let path = temporary_directory();
-        fs::create_dir_all(&path).expect("a directory for the test");
-        Self(path)
-    }
-
-    fn at(&self, name: &str) -> String {
-        self.0.join(name).display().to_string()
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-fn said(session: &mut Session, statement: &str) {
-    session.query(statement).unwrap_or_else(|error| panic!("{statement}: {error}"));
-}
-
-/// The text of the error that a statement must end with.
-fn refused(session: &mut Session, statement: &str) -> String {
-    match session.query(statement) {
-        Ok(_) => panic!("{statement} is not refused"),
-        Err(error) => error.to_string(),
-    }
-}
+use tests::{Place, Server, Session, all, binary, number, refused, run, said};
 
 /// What a table comes to, whatever holds it.
 fn sum(session: &mut Session, table: &str, columns: &str) -> i64 {

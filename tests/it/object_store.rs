@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use tests::{Server, Session, all, binary, number, run, temporary_directory, workspace};
+use tests::{Server, Session, all, binary, number, refused, run, temporary_directory, workspace};
 
 use crate::connectors::tools;
 
@@ -74,13 +74,6 @@ impl Drop for Store {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
-    }
-}
-
-fn refused(session: &mut Session, statement: &str) -> String {
-    match session.query(statement) {
-        Ok(_) => panic!("{statement} is not refused"),
-        Err(error) => error.to_string(),
     }
 }
 

@@ -34,7 +34,22 @@ const PATIENCE: Duration = Duration::from_secs(120);
 #[track_caller]
 pub fn all(session: &mut Session, statements: &[&str]) {
     for statement in statements {
-        session.query(statement).unwrap_or_else(|error| panic!("{statement}: {error}"));
+        said(session, statement);
+    }
+}
+
+/// Runs a statement that must succeed.
+#[track_caller]
+pub fn said(session: &mut Session, statement: &str) {
+    session.query(statement).unwrap_or_else(|error| panic!("{statement}: {error}"));
+}
+
+/// The text of the error that a statement must end with.
+#[track_caller]
+pub fn refused(session: &mut Session, statement: &str) -> String {
+    match session.query(statement) {
+        Ok(_) => panic!("{statement} is not refused"),
+        Err(error) => error.to_string(),
     }
 }
 
@@ -299,6 +314,29 @@ pub fn temporary_directory() -> PathBuf {
     let directory = std::env::temp_dir().join(name);
     std::fs::create_dir_all(&directory).expect("the temporary directory is writable");
     directory
+}
+
+/// A new empty directory that goes with its test.
+#[derive(Debug)]
+pub struct Place(pub PathBuf);
+
+impl Place {
+    /// Makes it.
+    #[expect(clippy::new_without_default, reason = "each one is another directory")]
+    pub fn new() -> Self {
+        Self(temporary_directory())
+    }
+
+    /// The path of a file in it.
+    pub fn at(&self, name: &str) -> String {
+        self.0.join(name).display().to_string()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }
 
 /// Reads lines up to the one that begins with `ready`; then keeps reading, so that the server never
