@@ -106,8 +106,7 @@ pub(crate) fn backup_columns() -> [(&'static str, SqlType); 6] {
 pub(crate) async fn backups(session: &Session, at: &[u8]) -> Result<Vec<Vec<Datum>>, SqlError> {
     let backups = session.shared.directory.backups().clone();
     let place = place(at, &backups)?;
-    let files = backups.host()?.begin();
-    let files = files.ok_or_else(|| host::failed("the system has no more threads"))?;
+    let files = backups.files()?;
     let request = BackupRequest::List(place);
     let BackupReply::Listing(found) = host::done(&session.kernel, &*files, request).await? else {
         return Err(host::failed("the host gives no list"));

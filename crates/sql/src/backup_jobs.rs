@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use sql_expression::SqlError;
 use stdx::Instant;
 
-use self::host::{BackupHost, failed};
+use self::host::{BackupFiles, BackupHost, failed};
 
 /// Jobs that have ended and are shown.
 const ENDED_MAX: usize = 50;
@@ -102,6 +102,11 @@ impl Backups {
     pub(crate) fn host(&self) -> Result<Arc<dyn BackupHost>, SqlError> {
         let host = self.0.host.get().cloned();
         host.ok_or_else(|| failed("this SQL node has no files for backups"))
+    }
+
+    /// A thread of the host that writes or reads one backup.
+    pub(crate) fn files(&self) -> Result<Box<dyn BackupFiles>, SqlError> {
+        self.host()?.begin().ok_or_else(|| failed("the system has no more threads"))
     }
 
     fn lock(&self) -> MutexGuard<'_, Jobs> {

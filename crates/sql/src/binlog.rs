@@ -139,10 +139,7 @@ async fn newest(session: &Session) -> Result<Epoch, SqlError> {
     if let Some(snapshot) = session.transaction.snapshot {
         return Ok(snapshot);
     }
-    let kernel = session.kernel.beside();
-    let epoch = kernel.open_snapshot().await?;
-    kernel.close_snapshot(epoch);
-    Ok(epoch)
+    Ok(session.kernel.beside().newest_complete().await?)
 }
 
 /// The number of the first file of which everything is there.
@@ -248,7 +245,7 @@ pub(crate) async fn events(
     if file > file_of(newest) || log.first_of(file).is_none() {
         return Err(missing());
     }
-    let end_of_file = Epoch(((file + 1) << 10) - 1);
+    let end_of_file = place::last_of(file);
     let mut listed = Vec::new();
     let take = |piece: Piece| {
         let mut begins = piece.begins;

@@ -452,8 +452,7 @@ impl Kernel {
 
     /// Waits until everything committed by anybody before now is on disk.
     pub(crate) async fn save_all(&self) -> Result<(), Failure> {
-        let epoch = self.open_snapshot().await?;
-        self.close_snapshot(epoch);
+        let epoch = self.newest_complete().await?;
         self.await_durable(epoch, false).await.map(|_| ())
     }
 
@@ -651,6 +650,13 @@ impl Kernel {
     /// Gives a snapshot back.
     pub fn close_snapshot(&self, epoch: Epoch) {
         self.exchange.borrow_mut().ask(self.lane, Ask::CloseSnapshot(epoch));
+    }
+
+    /// The newest complete epoch: all that was committed before now is in it or in one before.
+    pub(crate) async fn newest_complete(&self) -> Result<Epoch, Failure> {
+        let epoch = self.open_snapshot().await?;
+        self.close_snapshot(epoch);
+        Ok(epoch)
     }
 
     /// Changes the catalog; the new definition is in use here when this ends. Tables of parts that

@@ -26,7 +26,7 @@ use actor::{
     Actor, Closing, ConnectionEvent, ConnectionId, Ctx, Figures, Shared as WorkerShared, Timer,
 };
 use client::{Client, ClientOptions, ClientResult, Token};
-use model::{Address, ClusterState, WorkerId};
+use model::{Address, ClusterState, ControlIndex, WorkerId};
 use stdx::{Duration, HashMap, Instant};
 use wire::{Message, RelayMessage};
 
@@ -68,6 +68,8 @@ pub struct SqlNode {
     shutting_down: bool,
     /// The task without a connection has been started, where there is one.
     has_begun: bool,
+    /// The newest state of the cluster that was seen to have no archives.
+    no_archives_at: ControlIndex,
 }
 
 /// What it takes to run a connection, beside the connection.
@@ -143,6 +145,7 @@ impl SqlNode {
             detached: 0,
             shutting_down: false,
             has_begun: false,
+            no_archives_at: ControlIndex::default(),
         }
     }
 

@@ -44,8 +44,7 @@ pub(super) async fn start(
     super::save::check_key(session, &options)?;
     let backups = session.shared.directory.backups().clone();
     let place = super::place(&start.place, &backups)?;
-    let files = backups.host()?.begin();
-    let files = files.ok_or_else(|| failed("the system has no more threads"))?;
+    let files = backups.files()?;
     let prepare = BackupRequest::PrepareArchive { place: place.clone(), key: options.key.clone() };
     host::done(&session.kernel.beside(), &*files, prepare).await?;
     let key_file = match options.key {

@@ -17,7 +17,7 @@ use stdx::Instant;
 
 use super::options::Options;
 use super::{load, save};
-use crate::backup_jobs::host::{BackupFiles, failed};
+use crate::backup_jobs::host::BackupFiles;
 use crate::backup_jobs::{Job, OwnJob};
 use crate::kernel::Kernel;
 use crate::result::{Outcome, ResultColumn, ResultWriter};
@@ -42,8 +42,7 @@ impl Begun {
     ) -> Result<Self, SqlError> {
         let backups = session.shared.directory.backups().clone();
         let place = super::place(&statement.place, &backups)?;
-        let files = backups.host()?.begin();
-        let files = files.ok_or_else(|| failed("the system has no more threads"))?;
+        let files = backups.files()?;
         let (user, began) = (session.user.clone(), super::now(session));
         let job = Job { kind, place: place.clone(), user, began, ..Job::default() };
         Ok(Self { options, place, files, job: backups.begin(job) })

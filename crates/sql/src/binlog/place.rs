@@ -44,6 +44,11 @@ pub(crate) fn file_of(epoch: Epoch) -> u64 {
     epoch.0 >> FILE_BITS
 }
 
+/// The last epoch of a file.
+pub(crate) fn last_of(file: u64) -> Epoch {
+    Epoch(file << FILE_BITS | ((1 << FILE_BITS) - 1))
+}
+
 /// The name of a file.
 pub(crate) fn file_name(file: u64) -> String {
     format!("{BASENAME}.{file:06}")

@@ -15,6 +15,8 @@ use crate::account::first;
 use crate::backup::archive::drive;
 use crate::kernel::{Exchange, Kernel};
 use crate::link::LinkState;
+use crate::session::Shared;
+use crate::stacks::Task;
 use crate::statistics::task;
 
 /// The place of the task that no client has asked for.
@@ -33,13 +35,10 @@ impl SqlNode {
             return;
         }
         let Some(own) = self.options.admission.own_password.clone() else { return };
-        let exchange = Rc::new(RefCell::new(Exchange::default()));
-        let (kernel, shared) = (Kernel::new(exchange.clone()), self.runner.shared.clone());
-        let task = Box::pin(first::secure(kernel, shared, own, self.options.clock_base));
-        let link = Rc::new(RefCell::new(LinkState::default()));
-        // The host has no connection of that number, and no client can ask for its end.
-        self.connections.insert(NO_CONNECTION, Connection::new(0, task, link, exchange));
-        self.run(ctx, NO_CONNECTION);
+        let clock_base = self.options.clock_base;
+        self.start(ctx, NO_CONNECTION, |kernel, shared| {
+            Box::pin(first::secure(kernel, shared, own, clock_base))
+        });
     }
 
     /// Starts the task that samples tables, if there are any to be sampled and it does not run.
@@ -48,34 +47,34 @@ impl SqlNode {
         if !wanted || self.shutting_down || self.connections.contains_key(&ANALYST) {
             return;
         }
-        let exchange = Rc::new(RefCell::new(Exchange::default()));
-        exchange.borrow_mut().mutation = ctx.view().mutation;
-        let (kernel, shared) = (Kernel::new(exchange.clone()), self.runner.shared.clone());
-        kernel.seed(ctx.prng().next_u64());
-        let task = Box::pin(task::run(kernel, shared, self.options.clock_base));
-        let link = Rc::new(RefCell::new(LinkState::default()));
-        self.connections.insert(ANALYST, Connection::new(0, task, link, exchange));
-        self.run(ctx, ANALYST);
+        let (seed, clock_base) = (ctx.prng().next_u64(), self.options.clock_base);
+        self.start(ctx, ANALYST, |kernel, shared| {
+            kernel.seed(seed);
+            Box::pin(task::run(kernel, shared, clock_base))
+        });
     }
 
     /// Starts the task that looks for archives, on one worker of the process, if there are any.
     pub(super) fn archive(&mut self, ctx: &mut Ctx<'_>) {
+        // This is on the way of every answer: the table is looked up when definitions have changed.
+        let index = ctx.cluster().index;
         let is_wanted = ctx.me().worker == WorkerId(0)
+            && self.no_archives_at != index
             && !self.shutting_down
             && !self.connections.contains_key(&ARCHIVIST)
-            && ctx.cluster().table_named(crate::backup::archive::TABLE).is_some()
             && self.runner.shared.directory.backups().host().is_ok();
         if !is_wanted {
             return;
         }
-        let exchange = Rc::new(RefCell::new(Exchange::default()));
-        exchange.borrow_mut().mutation = ctx.view().mutation;
-        let (kernel, shared) = (Kernel::new(exchange.clone()), self.runner.shared.clone());
-        kernel.seed(ctx.prng().next_u64());
-        let task = Box::pin(drive::watch(kernel, shared, self.options.clock_base));
-        let link = Rc::new(RefCell::new(LinkState::default()));
-        self.connections.insert(ARCHIVIST, Connection::new(0, task, link, exchange));
-        self.run(ctx, ARCHIVIST);
+        if ctx.cluster().table_named(crate::backup::archive::TABLE).is_none() {
+            self.no_archives_at = index;
+            return;
+        }
+        let (seed, clock_base) = (ctx.prng().next_u64(), self.options.clock_base);
+        self.start(ctx, ARCHIVIST, |kernel, shared| {
+            kernel.seed(seed);
+            Box::pin(drive::watch(kernel, shared, clock_base))
+        });
     }
 
     /// Starts the tasks that no client waits for.
@@ -84,13 +83,22 @@ impl SqlNode {
         for work in detached {
             let id = ConnectionId(DETACHED - self.detached);
             self.detached += 1;
-            let exchange = Rc::new(RefCell::new(Exchange::default()));
-            exchange.borrow_mut().mutation = ctx.view().mutation;
-            let (kernel, shared) = (Kernel::new(exchange.clone()), self.runner.shared.clone());
-            let task = (work.0)(kernel, shared);
-            let link = Rc::new(RefCell::new(LinkState::default()));
-            self.connections.insert(id, Connection::new(0, task, link, exchange));
-            self.run(ctx, id);
+            self.start(ctx, id, work.0);
         }
+    }
+
+    /// Starts a task at a place among the connections.
+    fn start(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        id: ConnectionId,
+        task: impl FnOnce(Kernel, Rc<Shared>) -> Task,
+    ) {
+        let exchange = Rc::new(RefCell::new(Exchange::default()));
+        exchange.borrow_mut().mutation = ctx.view().mutation;
+        let task = task(Kernel::new(exchange.clone()), self.runner.shared.clone());
+        let link = Rc::new(RefCell::new(LinkState::default()));
+        self.connections.insert(id, Connection::new(0, task, link, exchange));
+        self.run(ctx, id);
     }
 }

@@ -74,8 +74,7 @@ impl Task {
     /// Has a task of its own make the backup.
     pub(super) fn begin(self, session: &Session, clock_base: i64) -> Result<Base, SqlError> {
         let backups = session.shared.directory.backups().clone();
-        let files = backups.host()?.begin();
-        let files = files.ok_or_else(|| failed("the system has no more threads"))?;
+        let files = backups.files()?;
         let (place, user) = (self.place.clone(), self.user.clone());
         let began = super::time(&session.kernel, clock_base);
         let job = backups.begin(Job { kind: KIND, place, user, began, ..Job::default() });

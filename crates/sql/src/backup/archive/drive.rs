@@ -309,9 +309,7 @@ impl Driver {
 
     /// Lets go of the files at hand.
     fn begin_files(&mut self) -> Result<(), SqlError> {
-        let backups = self.session.shared.directory.backups().clone();
-        let files = backups.host()?.begin();
-        self.files = files.ok_or_else(|| failed("the system has no more threads"))?;
+        self.files = self.session.shared.directory.backups().files()?;
         Ok(())
     }
 
@@ -469,9 +467,7 @@ impl Driver {
             if of.defined.as_ref() != Some(&defined) {
                 // Changes may be read long after they were made. These definitions hold from the
                 // epoch on that is behind all complete ones.
-                let kernel = self.session.kernel.beside();
-                let newest = kernel.open_snapshot().await?;
-                kernel.close_snapshot(newest);
+                let newest = self.session.kernel.beside().newest_complete().await?;
                 let from = newest.0.max(through.0).saturating_add(1);
                 of.pending.push_back((before, from, defined.clone()));
                 of.older.push_back((from, of.cluster.clone()));
