@@ -133,11 +133,22 @@ pub enum ClientResult {
     /// What the workers that were asked have told, by node and worker. Who could not be reached is
     /// missing.
     Inspected(Vec<Inspected>),
+    /// What other SQL nodes have answered, and which may have been asked without an answer.
+    PeersAnswered(PeerAnswers),
     /// What participants have given of a change stream, by address. Who could not be reached in
     /// time is missing.
     Streamed(Vec<(Address, StreamPiece)>),
     /// The request was refused. A transaction that was open stays as it was.
     Failed(Refusal),
+}
+
+/// What came of a question to other SQL nodes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PeerAnswers {
+    /// The answers that came in time, by node.
+    pub answers: Vec<Inspected>,
+    /// Whether some node was asked, or may have been, whose answer did not come in time.
+    pub incomplete: bool,
 }
 
 /// What one worker has told.

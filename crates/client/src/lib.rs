@@ -23,8 +23,8 @@ mod subscription;
 
 pub use client::{Client, ClientOptions, ScannedRow, ScannedRows};
 pub use event::{
-    ClientEvent, ClientResult, Inspected, OperationAnswer, Savepoint, SessionNumber, Token,
-    Traffic, UnsettledTransaction,
+    ClientEvent, ClientResult, Inspected, OperationAnswer, PeerAnswers, Savepoint, SessionNumber,
+    Token, Traffic, UnsettledTransaction,
 };
 pub use index_builder::IndexBuilder;
 pub use joiner::Joiner;

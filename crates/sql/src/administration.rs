@@ -10,6 +10,7 @@ pub(crate) mod encryption;
 mod maintenance;
 pub(crate) mod set;
 
+use model::NodeId;
 use sql_expression::SqlError;
 use sql_parser::ast::{self, Statement};
 use sqltype::temporal::parse_date_time;
@@ -129,11 +130,16 @@ async fn kill_connection(
     };
     let number = number.ok_or_else(unknown)?;
     let here = session.shared.directory.lock().owner(number);
-    let owner = match &here {
-        Some(owner) => Some(owner.clone()),
-        None => peers::owner(session, number).await?,
+    let refused = |killed| match killed {
+        Killed::Silent(node) => silent(number, node),
+        Killed::Foreign => SqlError::of::<1095>(&[&number]),
+        Killed::Unknown | Killed::Told => unknown(),
     };
-    let owner = owner.filter(|user| own(user) || sees || ends).ok_or_else(unknown)?;
+    let owner = match &here {
+        Some(owner) => owner.clone(),
+        None => peers::owner(session, number).await?.map_err(refused)?,
+    };
+    let owner = Some(owner).filter(|user| own(user) || sees || ends).ok_or_else(unknown)?;
     if !own(&owner) && !ends {
         return Err(SqlError::of::<1095>(&[&number]));
     }
@@ -145,9 +151,18 @@ async fn kill_connection(
     let account = (!ends).then_some(owner);
     match peers::kill(session, number, kill.query, account).await? {
         Killed::Told => Ok(()),
-        Killed::Foreign => Err(SqlError::of::<1095>(&[&number])),
-        Killed::Unknown => Err(unknown()),
+        other => Err(refused(other)),
     }
+}
+
+/// The SQL node of a connection did not answer in time.
+fn silent(connection: u32, node: NodeId) -> SqlError {
+    let text = format!(
+        "SQL node {node}, which serves connection {connection}, does not answer: KILL may \
+         have been carried out; look at SHOW PROCESSLIST and repeat KILL",
+        node = node.0
+    );
+    SqlError::new(1815, "HY000", text)
 }
 
 /// The seconds since 1970 of a time in the session's time zone.

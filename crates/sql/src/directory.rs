@@ -11,6 +11,8 @@
 //! Connections themselves: each belongs to one worker (`node`); to end one on another worker is a
 //! message to it.
 
+mod answered_kills;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,11 +20,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use model::ControlIndex;
 use stdx::{HashMap, Instant};
 
+use self::answered_kills::AnsweredKills;
+pub(crate) use self::answered_kills::Asked;
 use crate::backup_jobs::Backups;
 use crate::memory::QueryMemory;
 
 /// A connection as SHOW PROCESSLIST lists it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Process {
     /// CONNECTION_ID().
     pub id: u32,
@@ -168,6 +172,8 @@ pub struct Registry {
     pub globals_version: u64,
     /// When the process began to serve.
     pub started: Instant,
+    /// KILLs of other SQL nodes, and what they were answered.
+    pub(crate) answered_kills: AnsweredKills,
 }
 
 impl Registry {

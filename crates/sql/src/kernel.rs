@@ -22,8 +22,8 @@ use std::task::Poll;
 
 use actor::Mutation;
 use client::{
-    ClientOperation, ClientRead, ClientResult, Inspected, OperationAnswer, Savepoint, ScanSpec,
-    ScannedRows, Traffic,
+    ClientOperation, ClientRead, ClientResult, Inspected, OperationAnswer, PeerAnswers, Savepoint,
+    ScanSpec, ScannedRows, Traffic,
 };
 use model::cluster::BINLOG_STREAMS;
 use model::{
@@ -711,14 +711,14 @@ impl Kernel {
         }
     }
 
-    /// Asks all other SQL nodes, or one; those that do not answer in time are left out.
+    /// Asks all other SQL nodes, or one; those that do not answer in time are missing.
     pub(crate) async fn ask_peers(
         &self,
         to: Option<NodeId>,
         question: PeerQuestion,
-    ) -> Result<Vec<Inspected>, Failure> {
+    ) -> Result<PeerAnswers, Failure> {
         match self.result(Ask::Peers { to, question }).await? {
-            ClientResult::Inspected(answers) => Ok(answers),
+            ClientResult::PeersAnswered(answers) => Ok(answers),
             other => Err(failure(other)),
         }
     }

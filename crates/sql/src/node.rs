@@ -204,7 +204,9 @@ impl SqlNode {
     fn answer_peer(&mut self, ctx: &mut Ctx<'_>, from: Address, message: RelayMessage) {
         let RelayMessage::Question { asker, session, request, question } = message else { return };
         let shared = &self.runner.shared;
-        let (rows, kill) = peers::answer(&shared.directory, &shared.address, ctx.now(), question);
+        let asked = (asker, session, request);
+        let (rows, kill) =
+            peers::answer(&shared.directory, &shared.address, ctx.now(), asked, question);
         let reply = RelayMessage::Reply { asker, session, request, rows };
         ctx.send(from, Message::Relay(Box::new(reply)));
         shared.kills.borrow_mut().extend(kill);

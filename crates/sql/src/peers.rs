@@ -5,7 +5,7 @@
 //! ([`Numbering`]); questions to other SQL nodes, and the answers to theirs.
 //! # Guarantees
 //! A number is of one connection in the whole cluster. A peer that does not answer in time is left
-//! out.
+//! out of lists. A KILL is carried out once, however often it arrives, and says whether it was.
 //! # Not here
 //! Rights: whoever asks has checked them (`administration`, `information`). The way of a question
 //! (`wire::relay`, `client`).
@@ -16,7 +16,7 @@ use stdx::{Duration, Instant};
 use wire::PeerQuestion;
 use wire::relay::{CONNECTIONS_MAX, TEXT_MAX};
 
-use crate::directory::{Directory, Process};
+use crate::directory::{Asked, Directory, Process};
 use crate::kernel::Failure;
 use crate::session::Session;
 use crate::session::options::ServerAddress;
@@ -65,6 +65,8 @@ pub(crate) struct Standing {
 pub(crate) enum Killed {
     /// There is no such connection.
     Unknown,
+    /// Its SQL node did not answer: it may have been carried out.
+    Silent(NodeId),
     /// It is told.
     Told,
     /// It is another account's.
@@ -120,7 +122,7 @@ pub(crate) async fn connections(session: &Session) -> Result<Vec<Listed>, SqlErr
     let own = session.shared.directory.lock().processes();
     let mut all: Vec<Listed> = own.iter().map(|process| Listed::of(process, now)).collect();
     let told = session.kernel.beside().ask_peers(None, PeerQuestion::Connections).await?;
-    for peer in told {
+    for peer in told.answers {
         all.extend(peer.rows.into_iter().filter_map(Listed::read));
     }
     all.sort_by_key(|connection| connection.id);
@@ -131,7 +133,8 @@ pub(crate) async fn connections(session: &Session) -> Result<Vec<Listed>, SqlErr
 pub(crate) async fn standings(session: &Session) -> Result<Vec<Standing>, SqlError> {
     let own = standing(&session.shared.directory, &session.shared.address, session.kernel.now());
     let mut all: Vec<Standing> = Standing::read(node_of(session.id), own).into_iter().collect();
-    for peer in session.kernel.beside().ask_peers(None, PeerQuestion::Standing).await? {
+    let told = session.kernel.beside().ask_peers(None, PeerQuestion::Standing).await?;
+    for peer in told.answers {
         let row = peer.rows.into_iter().next();
         all.extend(row.and_then(|row| Standing::read(peer.node, row)));
     }
@@ -148,13 +151,18 @@ pub(crate) async fn kill(
     account: Option<String>,
 ) -> Result<Killed, Failure> {
     let question = PeerQuestion::Kill { connection, query_only, account };
-    let told = session.kernel.beside().ask_peers(Some(node_of(connection)), question).await?;
+    let node = node_of(connection);
+    let told = session.kernel.beside().ask_peers(Some(node), question).await?;
     let first = |rows: &Vec<Vec<Value>>| match rows.first().and_then(|row| row.first()) {
         Some(Value::UInt(1)) => Killed::Told,
         Some(Value::UInt(2)) => Killed::Foreign,
         _ => Killed::Unknown,
     };
-    Ok(told.first().map_or(Killed::Unknown, |peer| first(&peer.rows)))
+    Ok(match told.answers.first() {
+        Some(peer) => first(&peer.rows),
+        None if told.incomplete => Killed::Silent(node),
+        None => Killed::Unknown,
+    })
 }
 
 /// Whether a connection of any SQL node is open.
@@ -168,20 +176,29 @@ pub(crate) async fn known(session: &Session, connection: u32) -> Result<Known, F
     }
     let question = PeerQuestion::Connections;
     let told = session.kernel.beside().ask_peers(Some(node), question).await?;
-    if told.is_empty() {
+    if told.answers.is_empty() {
         return Ok(Known::Silent);
     }
-    let mut listed = told.into_iter().flat_map(|peer| peer.rows).filter_map(Listed::read);
+    let mut listed = told.answers.into_iter().flat_map(|peer| peer.rows).filter_map(Listed::read);
     let is_open = listed.any(|listed| listed.id == u64::from(connection));
     Ok(if is_open { Known::Open } else { Known::Gone })
 }
 
-/// The account of a connection of another SQL node; none if there is no such connection.
-pub(crate) async fn owner(session: &Session, connection: u32) -> Result<Option<String>, Failure> {
-    let node = Some(node_of(connection));
-    let told = session.kernel.beside().ask_peers(node, PeerQuestion::Connections).await?;
-    let mut listed = told.into_iter().flat_map(|peer| peer.rows).filter_map(Listed::read);
-    Ok(listed.find(|listed| listed.id == u64::from(connection)).map(|listed| listed.user))
+/// The account of a connection of another SQL node. [`Killed`] says why it is not known.
+pub(crate) async fn owner(
+    session: &Session,
+    connection: u32,
+) -> Result<Result<String, Killed>, Failure> {
+    let node = node_of(connection);
+    let told = session.kernel.beside().ask_peers(Some(node), PeerQuestion::Connections).await?;
+    let nobody = if told.answers.is_empty() && told.incomplete {
+        Killed::Silent(node)
+    } else {
+        Killed::Unknown
+    };
+    let mut listed = told.answers.into_iter().flat_map(|peer| peer.rows).filter_map(Listed::read);
+    let found = listed.find(|listed| listed.id == u64::from(connection));
+    Ok(found.map(|listed| listed.user).ok_or(nobody))
 }
 
 /// Answers another SQL node's question; a KILL that is to be carried out is given back.
@@ -189,6 +206,7 @@ pub(crate) fn answer(
     directory: &Directory,
     address: &ServerAddress,
     now: Instant,
+    asked: Asked,
     question: PeerQuestion,
 ) -> (Vec<Vec<Value>>, Option<(u32, bool)>) {
     match question {
@@ -199,12 +217,17 @@ pub(crate) fn answer(
         }
         PeerQuestion::Standing => (vec![standing(directory, address, now)], None),
         PeerQuestion::Kill { connection, query_only, account } => {
-            let owner = directory.lock().owner(connection);
+            let mut registry = directory.lock();
+            if let Some(said) = registry.answered_kills.said(asked) {
+                return (vec![vec![Value::UInt(said)]], None);
+            }
+            let owner = registry.owner(connection);
             let (said, kill) = match owner {
                 None => (0, None),
                 Some(owner) if account.is_some_and(|account| account != owner) => (2, None),
                 Some(_) => (1, Some((connection, query_only))),
             };
+            registry.answered_kills.note(asked, said);
             (vec![vec![Value::UInt(said)]], kill)
         }
     }
@@ -299,6 +322,8 @@ fn read_number(value: Value) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use model::{ActorKind, Address, SessionId};
+
     use super::*;
 
     #[test]
@@ -317,6 +342,29 @@ mod tests {
             let number = numbering.number(WorkerId(63), count);
             assert_eq!((numbering.worker(number), node_of(number)), (WorkerId(63), NodeId(255)));
             assert!(number > 0xff);
+        }
+    }
+
+    /// The second data node's copy of a KILL used to be answered "no such connection", and that
+    /// answer could arrive first.
+    #[test]
+    fn a_kill_that_comes_by_two_data_nodes_is_carried_out_once_and_answered_alike() {
+        let directory = Directory::default();
+        let (worker, actor) = (WorkerId(0), ActorKind::Client);
+        let asker = Address { node: NodeId(50), worker, actor };
+        let killed = |request| {
+            let kill = PeerQuestion::Kill { connection: 563, query_only: false, account: None };
+            let asked = (asker, SessionId::default(), request);
+            answer(&directory, &ServerAddress::default(), Instant::default(), asked, kill)
+        };
+        let ledger = directory.enlist();
+        let process = Process { id: 563, user: "a".to_owned(), ..Process::default() };
+        ledger.lock().processes.insert(563, process);
+        assert_eq!(killed(1), (vec![vec![Value::UInt(1)]], Some((563, false))));
+        ledger.lock().processes.remove(&563);
+        assert_eq!(killed(1), (vec![vec![Value::UInt(1)]], None));
+        for request in 2..200 {
+            assert_eq!(killed(request), (vec![vec![Value::UInt(0)]], None), "another statement's");
         }
     }
 

@@ -1,8 +1,9 @@
 //! Questions to other clients of the cluster, as SQL nodes ask each other: data nodes pass them on.
 //!
 //! # Guarantees
-//! A call ends when all have answered whom some data node has asked, or after [`PATIENCE`]: with
-//! the answers that came. A process that follows several data nodes counts once.
+//! A call ends when all have answered whom some data node has asked, or after [`PATIENCE`]
+//! ([`KILL_PATIENCE`]): with the answers that came, and whether some may be missing. A process that
+//! follows several data nodes counts once; it is asked once by each of them, with the same number.
 //! # Failure
 //! A peer that ends or hangs is left out.
 
@@ -17,10 +18,13 @@ use super::Client;
 use super::call::{Call, Wake, Work};
 use super::follow::control_of;
 use super::route::Life;
-use crate::event::{ClientResult, Inspected, SessionNumber, Token};
+use crate::event::{ClientResult, Inspected, PeerAnswers, SessionNumber, Token};
 
 /// How long peers are waited for.
 const PATIENCE: Duration = Duration::from_millis(1_000);
+
+/// How long the answer to a KILL is waited for: who asks must know whether it was carried out.
+const KILL_PATIENCE: Duration = Duration::from_secs(5);
 
 /// A question under way.
 #[derive(Debug)]
@@ -32,6 +36,8 @@ pub(super) struct PeersCall {
     /// Who was asked and has not answered.
     awaited: BTreeSet<NodeId>,
     answers: BTreeMap<NodeId, Inspected>,
+    /// Time has run out.
+    incomplete: bool,
 }
 
 impl PeersCall {
@@ -40,13 +46,20 @@ impl PeersCall {
         self.asking.iter().copied().collect()
     }
 
+    fn patience(&self) -> Duration {
+        match self.question {
+            PeerQuestion::Kill { .. } => KILL_PATIENCE,
+            PeerQuestion::Connections | PeerQuestion::Standing => PATIENCE,
+        }
+    }
+
     fn is_over(&self) -> bool {
         self.asking.is_empty() && self.awaited.is_empty()
     }
 }
 
 impl Client {
-    /// Asks all other SQL nodes that follow the cluster, or one. Ends in `Inspected`, with the
+    /// Asks all other SQL nodes that follow the cluster, or one. Ends in `PeersAnswered`, with the
     /// answers of those that gave one in time.
     pub fn ask_peers(
         &mut self,
@@ -59,12 +72,15 @@ impl Client {
         if admitted {
             let members = ctx.cluster().members.iter();
             let data = members.filter(|(_, member)| member.role == NodeRole::Data);
+            let relays = self.protocol() >= wire::relay::SINCE;
             let asking = data
                 .map(|(node, member)| Life { node: *node, incarnation: member.incarnation })
-                .filter(|_| self.protocol() >= wire::relay::SINCE)
+                .filter(|_| relays)
                 .collect();
             let (awaited, answers) = (BTreeSet::new(), BTreeMap::new());
-            let work = Work::Peers(PeersCall { to, question, asking, awaited, answers });
+            let incomplete = !relays;
+            let work = PeersCall { to, question, asking, awaited, answers, incomplete };
+            let work = Work::Peers(work);
             self.send_to_peers(ctx, token, Call::new(session, work));
         }
         self.arm(ctx);
@@ -83,7 +99,7 @@ impl Client {
         if work.is_over() {
             return self.end_peers(token, call);
         }
-        let due = ctx.now() + PATIENCE;
+        let due = ctx.now() + work.patience();
         self.put_until(token, call, Wake::Lost, due);
     }
 
@@ -150,6 +166,7 @@ impl Client {
         match lost {
             Some(lost) => work.asking.retain(|life| !life.ends_with(lost)),
             None => {
+                work.incomplete = true;
                 work.asking.clear();
                 work.awaited.clear();
             }
@@ -163,6 +180,7 @@ impl Client {
     fn end_peers(&mut self, token: Token, call: Call) {
         let Work::Peers(work) = call.work else { panic!("{token:?} asks peers") };
         let answers = work.answers.into_values().collect();
-        self.finish(token, call.session, ClientResult::Inspected(answers));
+        let answered = PeerAnswers { answers, incomplete: work.incomplete };
+        self.finish(token, call.session, ClientResult::PeersAnswered(answered));
     }
 }

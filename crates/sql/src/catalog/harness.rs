@@ -15,7 +15,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use client::{
-    ClientOperation, ClientResult, Inspected, OperationAction, OperationAnswer, ReadKey, ScanSpec,
+    ClientOperation, ClientResult, Inspected, OperationAction, OperationAnswer, PeerAnswers,
+    ReadKey, ScanSpec,
 };
 use collation::CollationId;
 use model::{
@@ -332,7 +333,7 @@ impl World {
                 }
                 ClientResult::Inspected(told)
             }
-            Ask::Peers { .. } => ClientResult::Inspected(Vec::new()),
+            Ask::Peers { .. } => ClientResult::PeersAnswered(PeerAnswers::default()),
             Ask::RollbackTo(_) => ClientResult::RolledBack,
             Ask::Sleep(_) => {
                 self.paused += 1;
