@@ -26,9 +26,9 @@ use crate::execute::run::Run;
 use crate::execute::update;
 use crate::execute::{cursor, snapshot};
 use crate::explain::table_reads::TableRead;
-use crate::plan::Planner;
 use crate::plan::estimate::{Estimate, Estimates};
 use crate::plan::operator::{Operator, QueryPlan};
+use crate::plan::planner::Planner;
 use crate::result::{Outcome, ResultColumn, ResultWriter};
 use crate::session::Session;
 

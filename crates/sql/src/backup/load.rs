@@ -39,7 +39,7 @@ use crate::claim::Claims;
 use crate::ddl::restore;
 use crate::execute::row::RowMaker;
 use crate::kernel::{Failure, Kernel};
-use crate::plan::Planner;
+use crate::plan::planner::Planner;
 use crate::result::{Outcome, ResultWriter};
 use crate::session::Session;
 use fill::{Destination, Filler};

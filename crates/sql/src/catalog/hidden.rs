@@ -407,7 +407,7 @@ mod tests {
         let mut scope = Scope::new(None);
         let columns = crate::plan::from::definition_columns(definition, "k");
         scope.add(ScopeTable { name: "k".into(), columns, ..ScopeTable::default() });
-        let mut planner = crate::plan::Planner::new(&harness.session, &[]);
+        let mut planner = crate::plan::planner::Planner::new(&harness.session, &[]);
         Binder::new(&scope, &mut planner).bind(&expressions[0], Clause::Where).unwrap()
     }
 

@@ -20,7 +20,7 @@ use crate::catalog::draft::{Complete, Draft};
 use crate::catalog::names::{TableName, check_table_name};
 use crate::catalog::{KeyKind, column_named, error, kernel_form};
 use crate::execute;
-use crate::plan::Planner;
+use crate::plan::planner::Planner;
 use crate::plan::shape::selected;
 use crate::result::Outcome;
 use crate::session::Session;

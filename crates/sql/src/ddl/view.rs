@@ -13,7 +13,7 @@ use super::{change, refused, user_table, warn};
 use crate::catalog::error;
 use crate::catalog::names::{TableName, check_table_name};
 use crate::catalog::view::{self, is_view};
-use crate::plan::Planner;
+use crate::plan::planner::Planner;
 use crate::plan::view::kept_form;
 use crate::result::Outcome;
 use crate::session::Session;

@@ -13,7 +13,7 @@ use sqltype::Datum;
 
 use super::run::Run;
 use crate::catalog::system::NAMES_COLLATION;
-use crate::information::Hints;
+use crate::information::virtual_table::Hints;
 use crate::plan::operator::{Formula, VirtualScan};
 
 /// What the conditions of a scan say about the rows wanted.

@@ -21,9 +21,8 @@ use crate::execute::cursor::{self, Cursor, Work, group, open, work_on_rows};
 use crate::execute::joined::{JoinedScan, LookedUp};
 use crate::execute::observe::Address;
 use crate::execute::run::Run;
-use crate::plan::keyed::Keyed;
 use crate::plan::operator::{
-    AccessPath, Aggregate, Formula, HashKey, Operator, QueryPlan, TableScan,
+    AccessPath, Aggregate, Formula, HashKey, Keyed, Operator, QueryPlan, TableScan,
 };
 use crate::plan::outer::for_each_outer;
 

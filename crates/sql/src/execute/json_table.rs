@@ -13,9 +13,8 @@ use sqltype::json::Json;
 use crate::execute::cursor::Kept;
 use crate::execute::run::Run;
 use crate::memory::Held;
-use crate::plan::json_table::{
-    JsonColumn, JsonColumnKind, JsonTable, Level, Misfit, Response, converted,
-};
+use crate::plan::json_table::{Misfit, converted};
+use crate::plan::operator::json_table::{JsonColumn, JsonColumnKind, JsonTable, Level, Response};
 use crate::rows::{Row, memory_of_row};
 
 /// What errors say that too much of is kept.

@@ -16,8 +16,7 @@ use crate::execute::run::{Run, Seen};
 use crate::execute::scan::limits;
 use crate::execute::spilled::buffer::Buffered;
 use crate::memory::Held;
-use crate::plan::common_table::Recursion;
-use crate::plan::operator::DerivedScan;
+use crate::plan::operator::{DerivedScan, Recursion};
 use crate::rows::{Row, memory_of};
 
 /// What errors say that too much of is kept.

@@ -34,7 +34,7 @@ use crate::catalog::foreign_key::{ForeignKeyDefinition, ParentKey, Rule};
 use crate::catalog::names::{self, ALTER_PREFIX};
 use crate::catalog::referrers::Referrer;
 use crate::catalog::{TableDefinition, text};
-use crate::plan::Planner;
+use crate::plan::planner::Planner;
 use crate::session::Session;
 use crate::session::planning::PlanningView;
 

@@ -16,16 +16,15 @@ use sql_expression::{
 };
 use sqltype::{Converter, Datum, Place, Problem, Problems, SqlType, StoreMode, TypeKind, storage};
 
-use crate::catalog::default::implicit_default;
-use crate::catalog::default::literal_bits;
+use crate::catalog::default::{implicit_default, literal_bits};
 use crate::catalog::hidden::Hidden;
 use crate::catalog::{ColumnDefault, ColumnDefinition, KeyDefinition, TableDefinition};
 use crate::execute::reference::Links;
 use crate::execute::run::Run;
-use crate::plan::Planner;
 use crate::plan::from::definition_columns;
-use crate::plan::merge::ViewCheck;
+use crate::plan::from_table::ViewCheck;
 use crate::plan::operator::Formula;
+use crate::plan::planner::Planner;
 use crate::rows::Row;
 
 /// What is needed to write rows of a table.

@@ -15,14 +15,13 @@ use sql_expression::SqlError;
 use sql_parser::ast;
 use sqltype::Datum;
 
-use crate::catalog::names::TableName;
-use crate::catalog::names::shown_name;
+use crate::catalog::names::{TableName, shown_name};
 use crate::execute::insert::{self, InsertPlan};
 use crate::execute::point::PointSelect;
 use crate::execute::point::change::{PointDelete, PointUpdate};
-use crate::plan::Planner;
 use crate::plan::operator::QueryPlan;
 use crate::plan::parameter::{self, ParameterKind};
+use crate::plan::planner::Planner;
 use crate::session::Session;
 use crate::statistics;
 

@@ -19,9 +19,7 @@ use crate::execute::run::{Boxed, KEY_BYTES, Run};
 use crate::execute::spilled::buffer::{Buffered, RowBuffer};
 use crate::memory::Held;
 use crate::plan::estimate::Estimates;
-use crate::plan::keyed::Keyed;
-use crate::plan::member::Search;
-use crate::plan::operator::{Formula, QueryPlan, Subplan};
+use crate::plan::operator::{Formula, Keyed, QueryPlan, Search, Subplan};
 use crate::rows::{Row, memory_of};
 
 use kept::{RowsByKey, Searched};

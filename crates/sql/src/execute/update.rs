@@ -29,11 +29,13 @@ use crate::execute::row::{RowMaker, is_enum, now};
 use crate::execute::run::{Run, Seen};
 use crate::insert_id::InsertId;
 use crate::memory::Held;
-use crate::plan::Planner;
 use crate::plan::from::{self, From, Within};
-use crate::plan::join::{FromTable, JoinPlanner, Source};
+use crate::plan::from_table::{FromTable, Source};
+use crate::plan::join::JoinPlanner;
+use crate::plan::limit::bounds;
 use crate::plan::operator::{AccessPath, Formula, Operator, QueryPlan, SortBy, Subplan, TableScan};
-use crate::plan::query::bounds;
+use crate::plan::planner::Planner;
+use crate::plan::predicate;
 use crate::result::Outcome;
 use crate::rows::{Row, memory_of, memory_of_row};
 use crate::session::Session;
@@ -197,7 +199,7 @@ fn find_with(
     let mut conditions = Vec::new();
     conditions.append(&mut of_views);
     if let Some(filter) = search.filter {
-        from::split(binder.bind(filter, Clause::Where)?, &mut conditions);
+        predicate::split(binder.bind(filter, Clause::Where)?, &mut conditions);
     }
     let mut keys = Vec::new();
     for item in search.order_by {

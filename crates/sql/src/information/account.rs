@@ -14,15 +14,15 @@ use std::rc::Rc;
 use sql_expression::SqlError;
 use sqltype::{DateTime, Datum};
 
-use super::{
-    Hints, Kind, Rows, Source, VirtualColumn, VirtualTable, column, information, nullable,
-    optional, text, yes_no,
-};
 use crate::account::AccountName;
 use crate::account::login::role_rules;
 use crate::account::privilege::{KNOWN, Privileges};
 use crate::account::record::{Record, Requirement, TableGrant};
 use crate::account::rights::given;
+use crate::information::virtual_table::{
+    Hints, Kind, Rows, Source, VirtualColumn, VirtualTable, column, information, nullable,
+    optional, text, yes_no,
+};
 use crate::session::Session;
 
 const NAME: Kind = Kind::Text(64);

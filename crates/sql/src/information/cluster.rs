@@ -12,8 +12,10 @@ use sqltype::Datum;
 use wire::Inspection;
 
 use super::schema::node_group;
-use super::{Hints, Kind, Rows, Source, VirtualColumn, VirtualTable, column, nullable, text};
 use crate::catalog::names;
+use crate::information::virtual_table::{
+    Hints, Kind, Rows, Source, VirtualColumn, VirtualTable, column, nullable, text,
+};
 use crate::peers::{self, Standing};
 use crate::session::Session;
 

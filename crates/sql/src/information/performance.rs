@@ -7,8 +7,9 @@
 
 use sqltype::Datum;
 
-use super::{
-    Kind, Rows, Source, VirtualColumn, VirtualTable, column, nullable, optional, server, text,
+use super::server;
+use crate::information::virtual_table::{
+    Kind, Rows, Source, VirtualColumn, VirtualTable, column, nullable, optional, text,
 };
 use crate::session::Session;
 use crate::variables::registry::{self, Scope};

@@ -12,16 +12,16 @@ use model::{ClusterState, PartitionId, PartitionIndex, Table};
 use sql_expression::SqlError;
 use sqltype::{Datum, Json, SqlType, TimeZone, TypeKind};
 
-use super::{
-    Hints, Kind, Rows, Sequences, Source, VirtualTable, column, information, nullable, optional,
-    text, yes_no,
-};
+use super::Sequences;
 use crate::catalog::foreign_key::referred_key;
 use crate::catalog::names::TableName;
 use crate::catalog::view::is_view;
 use crate::catalog::{
     ColumnDefault, ColumnDefinition, DatabaseOptions, KeyDefinition, KeyKind, KeyMethod,
     TableDefinition, names, text as printed,
+};
+use crate::information::virtual_table::{
+    Hints, Kind, Rows, Source, VirtualTable, column, information, nullable, optional, text, yes_no,
 };
 use crate::plan::shape;
 use crate::session::Session;

@@ -11,10 +11,10 @@ use collation::{COLLATIONS, Charset, Pad};
 use sql_expression::SqlError;
 use sqltype::Datum;
 
-use super::{
+use crate::account::privilege::Privileges;
+use crate::information::virtual_table::{
     Hints, Kind, Rows, Source, VirtualTable, column, information, nullable, optional, text,
 };
-use crate::account::privilege::Privileges;
 use crate::peers;
 use crate::session::Session;
 

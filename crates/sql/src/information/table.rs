@@ -5,7 +5,9 @@
 //! # Owns
 //! The columns of these tables.
 
-use super::{Kind, Source, VirtualTable, column, information, nullable};
+use crate::information::virtual_table::{
+    Kind, Source, VirtualTable, column, information, nullable,
+};
 
 pub(super) static TABLES: &[VirtualTable] = &[
     information(

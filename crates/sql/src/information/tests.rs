@@ -5,8 +5,10 @@ use model::{NodeId, Value, WorkerId};
 use sqltype::Datum;
 use wire::Inspection;
 
-use super::{Hints, all, table};
+use super::all;
+use super::table;
 use crate::catalog::harness::{Harness, texts};
+use crate::information::virtual_table::Hints;
 
 fn rows(harness: &mut Harness, schema: &str, name: &str) -> Vec<Vec<Datum>> {
     let found = table(schema, name).unwrap_or_else(|| panic!("no {schema}.{name}"));

@@ -6,10 +6,12 @@
 use sql_expression::SqlError;
 use sql_parser::ast::Account;
 
-use super::{Hints, Kind, Rows, Source, VirtualTable, column, information, nullable, text};
 use crate::catalog::names;
 use crate::catalog::view::{self, is_view};
-use crate::plan::Planner;
+use crate::information::virtual_table::{
+    Hints, Kind, Rows, Source, VirtualTable, column, information, nullable, text,
+};
+use crate::plan::planner::Planner;
 use crate::session::Session;
 
 pub(super) static TABLES: &[VirtualTable] = &[information(

@@ -1,74 +1,32 @@
 //! A query block: SELECT with everything around it.
 
 use std::collections::BTreeSet;
-use std::rc::Rc;
-use std::sync::Arc;
 
 use sql_expression::{
-    AggregateCall, Binder, Clause, Expression, Node, OrderBy, Output, Pauses, ResultType, Scope,
-    SqlError, SqlMode,
+    Binder, Clause, Expression, Node, OrderBy, Output, Pauses, ResultType, Scope, SqlError, SqlMode,
 };
 use sql_parser::ast::{self, AggregateFunction, Expr, Literal, SelectItem};
 use sqltype::{Datum, SqlType};
 
 use crate::catalog::{ColumnDefault, KeyKind, TableDefinition};
-use crate::plan::Planner;
+use crate::plan::assemble::operators;
+use crate::plan::bound::{Bound, Ingredients, Shape, for_each_expression};
 use crate::plan::condition;
-use crate::plan::derived;
+use crate::plan::derived::{self, forget_ingredients, forget_unused};
 use crate::plan::derived_condition;
-use crate::plan::distinct;
-use crate::plan::edge;
 use crate::plan::estimate::Estimates;
 use crate::plan::from::{self, From, Within};
+use crate::plan::from_table::{FromTable, JoinTree, Source, table_at};
 use crate::plan::grouping;
 use crate::plan::hint;
-use crate::plan::join::{FromTable, JoinPlanner, JoinTree, Source};
+use crate::plan::join::JoinPlanner;
 use crate::plan::keyed;
-use crate::plan::limit::{check_late, limit_scan, ordered_by_index};
-use crate::plan::member::Ingredients;
-use crate::plan::operator::{Aggregate, Bounds, Formula, Operator, QueryPlan, SortBy};
+use crate::plan::limit::bounds;
+use crate::plan::operator::QueryPlan;
 use crate::plan::outer;
-use crate::plan::query::bounds;
-use crate::plan::window;
+use crate::plan::planner::Planner;
+use crate::plan::predicate;
 use crate::result::ResultColumn;
-
-/// A bound SELECT, before its operators are made.
-#[derive(Clone, Debug)]
-pub(super) struct Bound {
-    pub(super) outputs: Vec<Output>,
-    columns: Vec<ResultColumn>,
-    pub(super) conditions: Vec<Expression>,
-    pub(super) group_by: Vec<Expression>,
-    pub(super) having: Vec<Expression>,
-    pub(super) order_by: Vec<(Expression, Option<usize>, bool)>,
-    pub(super) bounds: Option<Bounds>,
-    pub(super) aggregates: Vec<AggregateCall>,
-    pub(super) windows: Vec<sql_expression::WindowCall>,
-    /// What is called now and then while it is planned.
-    pub(super) pauses: Pauses,
-}
-
-/// What a SELECT makes of its rows.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Shape {
-    /// GROUP BY, or aggregates.
-    pub(super) grouped: bool,
-    pub(super) distinct: bool,
-    pub(super) rollup: bool,
-    /// SQL_CALC_FOUND_ROWS.
-    pub(super) counts: bool,
-}
-
-impl Bound {
-    /// Whether it gives rows as they are: no groups, no windows, all that meet the conditions.
-    pub(super) fn is_of_rows(&self) -> bool {
-        self.group_by.is_empty()
-            && self.aggregates.is_empty()
-            && self.having.is_empty()
-            && self.windows.is_empty()
-            && self.bounds.is_none()
-    }
-}
 
 #[expect(clippy::too_many_lines, reason = "the parts of a block in the order of the language")]
 pub(super) fn block(
@@ -202,17 +160,6 @@ fn merged_and_marked(
     Ok((tree, width))
 }
 
-/// Lets go of what queries in FROM were made of: no block around this one makes other plans.
-fn forget_ingredients(tables: &mut [FromTable]) {
-    for table in tables {
-        if let Source::Derived(plan) = &mut table.source
-            && let Some(plan) = Rc::get_mut(plan)
-        {
-            plan.ingredients = None;
-        }
-    }
-}
-
 fn use_column(tables: &mut [FromTable], place: usize) {
     for table in tables {
         if table.places().contains(&place) {
@@ -228,26 +175,6 @@ fn mark(tables: &mut [FromTable], expression: &Expression) {
             use_column(tables, index as usize);
         }
     });
-}
-
-/// Calls `see` with each expression of a block that is evaluated for its rows.
-pub(super) fn for_each_expression(bound: &Bound, see: &mut dyn FnMut(&Expression)) {
-    bound.outputs.iter().for_each(|output| see(&output.expression));
-    let lists = [&bound.conditions, &bound.group_by, &bound.having];
-    lists.into_iter().flatten().for_each(&mut *see);
-    bound.order_by.iter().for_each(|(expression, _, _)| see(expression));
-    bound.aggregates.iter().flat_map(|call| call.arguments()).for_each(&mut *see);
-    bound.windows.iter().flat_map(|call| call.expressions()).for_each(see);
-}
-
-/// As [`for_each_expression`], to change them.
-pub(super) fn for_each_expression_mut(bound: &mut Bound, change: &mut dyn FnMut(&mut Expression)) {
-    bound.outputs.iter_mut().for_each(|output| change(&mut output.expression));
-    let lists = [&mut bound.conditions, &mut bound.group_by, &mut bound.having];
-    lists.into_iter().flatten().for_each(&mut *change);
-    bound.order_by.iter_mut().for_each(|(expression, _, _)| change(expression));
-    bound.aggregates.iter_mut().flat_map(|call| call.arguments_mut()).for_each(&mut *change);
-    bound.windows.iter_mut().flat_map(|call| call.expressions_mut()).for_each(change);
 }
 
 /// Marks the columns that the expressions of a block use.
@@ -274,23 +201,6 @@ fn places_used_inside(planner: &Planner<'_>, tables: &[FromTable]) -> BTreeSet<u
         }
     }
     places
-}
-
-/// Takes out of queries in FROM what nothing uses of their rows, so that it cannot fail.
-pub(super) fn forget_unused(tables: &mut [FromTable]) {
-    for table in tables {
-        let Source::Derived(plan) = &mut table.source else { continue };
-        let root = Rc::get_mut(plan).map(|plan| &mut plan.root);
-        let Some(Operator::Project { expressions, .. }) = root else { continue };
-        for (at, formula) in expressions.iter_mut().enumerate() {
-            let is_plain =
-                formula.expression.as_column().is_some() || formula.expression.is_volatile();
-            if !is_plain && !table.used.contains(&at) {
-                let result = ResultType { nullable: true, ..formula.expression.result.clone() };
-                *formula = Formula::new(Expression::constant(Datum::Null, result));
-            }
-        }
-    }
 }
 
 /// The select list: what clients see of its columns.
@@ -347,7 +257,7 @@ fn bind(
     let columns = bind_items(binder, select, tables, star)?;
     let mut conditions = Vec::new();
     if let Some(filter) = &select.filter {
-        from::split(binder.bind(filter, Clause::Where)?, &mut conditions);
+        predicate::split(binder.bind(filter, Clause::Where)?, &mut conditions);
     }
     let mut group_by = Vec::new();
     for expr in &select.group_by {
@@ -359,7 +269,7 @@ fn bind(
     binder.group_by = group_by.clone();
     let mut having = Vec::new();
     if let Some(condition) = &select.having {
-        from::split(binder.bind(condition, Clause::Having)?, &mut having);
+        predicate::split(binder.bind(condition, Clause::Having)?, &mut having);
     }
     let mut order_by = Vec::new();
     for item in &query.order_by {
@@ -471,11 +381,6 @@ fn result_column(name: &str, expression: &Expression, tables: &[FromTable]) -> R
     column
 }
 
-/// The table that has a column at this place of the block's row.
-pub(super) fn table_at(tables: &[FromTable], place: usize) -> Option<&FromTable> {
-    tables.iter().find(|table| table.places().contains(&place))
-}
-
 fn is_of_information_schema(tables: &[FromTable], place: usize) -> bool {
     let table = table_at(tables, place);
     table.is_some_and(|table| match &table.source {
@@ -515,211 +420,4 @@ pub(crate) fn key_flags(definition: &TableDefinition, at: usize) -> u16 {
         flags |= flag::NO_DEFAULT;
     }
     flags
-}
-
-/// The operators of a block.
-pub(super) fn operators(
-    tables: &[FromTable],
-    tree: Option<JoinTree>,
-    bound: Bound,
-    width: usize,
-    shape: Shape,
-) -> Result<Operator, SqlError> {
-    let Shape { grouped, distinct, rollup, counts } = shape;
-    let Bound {
-        outputs,
-        conditions,
-        group_by,
-        mut having,
-        mut order_by,
-        bounds,
-        aggregates,
-        mut windows,
-        pauses,
-        ..
-    } = bound;
-    let planner = JoinPlanner { tables, width, pauses: &pauses };
-    let mut root = match tree {
-        Some(tree) => planner.plan(tree, conditions)?,
-        None => one_row(width, conditions),
-    };
-    pauses.look()?;
-    let mut values: Vec<Expression> = outputs.into_iter().map(|output| output.expression).collect();
-    // Results of aggregates stand behind the columns of the row, those of windows behind them. With
-    // ROLLUP what is grouped by stands between: in the rows of totals it is NULL, also what is
-    // computed of columns.
-    let mut before_windows = width + aggregates.len();
-    if rollup {
-        let first = before_windows as u32;
-        let above = values.iter_mut().chain(&mut having);
-        let above = above.chain(order_by.iter_mut().map(|(expression, _, _)| expression));
-        let above = above.chain(windows.iter_mut().flat_map(|call| call.expressions_mut()));
-        above.for_each(|expression| totalled(expression, &group_by, first));
-        before_windows += group_by.len();
-    }
-    let place = |part: &mut Expression| part.place(width as u32, before_windows as u32);
-    values.iter_mut().for_each(place);
-    having.iter_mut().for_each(place);
-    order_by.iter_mut().for_each(|(expression, _, _)| place(expression));
-    windows.iter_mut().for_each(|call| call.expressions_mut().for_each(place));
-    pauses.look()?;
-    if grouped {
-        let sorts = order_by.iter().map(|(expression, _, _)| expression);
-        let sorts = sorts.chain(windows.iter().flat_map(|call| call.expressions()));
-        let above: Vec<&Expression> = values.iter().chain(&having).chain(sorts).collect();
-        root = groups(tables, root, group_by, aggregates, (&above, width, rollup));
-    }
-    if !having.is_empty() {
-        let conditions = having.into_iter().map(Formula::new).collect();
-        root = Operator::Filter { input: Box::new(root), conditions };
-    }
-    let has_windows = !windows.is_empty();
-    if has_windows {
-        root = window::windows(root, before_windows, windows);
-    }
-    if !grouped && !has_windows && !distinct && !counts {
-        order_by = ordered_by_index(&mut root, order_by, bounds.as_ref());
-        if order_by.is_empty() {
-            limit_scan(&mut root, bounds.as_ref());
-            root = check_late(root, bounds.as_ref());
-        }
-    }
-    Ok(finished(root, values, order_by, bounds, (distinct, counts)))
-}
-
-/// The groups of a block, with what expressions above them use of its rows.
-fn groups(
-    tables: &[FromTable],
-    input: Operator,
-    group_by: Vec<Expression>,
-    calls: Vec<AggregateCall>,
-    (above, width, rollup): (&[&Expression], usize, bool),
-) -> Operator {
-    let whole = group_by.is_empty();
-    let group = group_by.into_iter().map(Formula::new).collect();
-    let uses_rows = |expression: &Expression| {
-        expression.any(&mut |part| match &part.node {
-            Node::Column { index, .. } => (*index as usize) < width,
-            Node::Subquery(subquery) => subquery.correlated,
-            _ => false,
-        })
-    };
-    let alone = whole && !above.iter().any(|expression| uses_rows(expression));
-    let shown = shown(above, width);
-    match edge::edges(tables, &input, &calls).filter(|_| alone) {
-        Some(edges) => Operator::Edges { width, edges },
-        None => {
-            let aggregate = Aggregate { input, group, calls, width, shown, rollup, whole };
-            Operator::Aggregate(Box::new(distinct::split(aggregate)))
-        }
-    }
-}
-
-/// Takes what is grouped by from its place behind the aggregates, the first of which is given.
-fn totalled(expression: &mut Expression, group_by: &[Expression], first: u32) {
-    let place = |part: &Expression| group_by.iter().position(|key| key == part);
-    let column = |at: usize, part: &Expression| {
-        let result = ResultType { nullable: true, ..part.result.clone() };
-        Expression::column(first + at as u32, Arc::default(), result)
-    };
-    match place(expression) {
-        Some(at) => *expression = column(at, expression),
-        // A constant means a key of groups only where it stands alone.
-        None => expression.for_each_part_mut(&mut |part| match part.as_constant() {
-            Some(_) => {}
-            None => totalled(part, group_by, first),
-        }),
-    }
-}
-
-/// What a block without tables has, if the conditions hold.
-fn one_row(width: usize, conditions: Vec<Expression>) -> Operator {
-    let input = Operator::Nothing { width };
-    if conditions.is_empty() {
-        return input;
-    }
-    let conditions = conditions.into_iter().map(Formula::new).collect();
-    Operator::Filter { input: Box::new(input), conditions }
-}
-
-/// The columns of the row that expressions above the groups use.
-pub(super) fn shown(above: &[&Expression], width: usize) -> Vec<usize> {
-    let mut places = BTreeSet::new();
-    for expression in above {
-        expression.visit(&mut |part| match &part.node {
-            Node::Column { index, .. } => {
-                places.insert(*index as usize);
-            }
-            // What it uses of the row is in its own plan.
-            Node::Subquery(subquery) if subquery.correlated => places.extend(0..width),
-            _ => {}
-        });
-    }
-    places.into_iter().filter(|place| *place < width).collect()
-}
-
-/// ORDER BY, LIMIT, the select list, DISTINCT, in the order that evaluates least.
-fn finished(
-    mut root: Operator,
-    values: Vec<Expression>,
-    order_by: Vec<(Expression, Option<usize>, bool)>,
-    bounds: Option<Bounds>,
-    (distinct, counts): (bool, bool),
-) -> Operator {
-    let width = values.len();
-    // Values that may be others the next time are computed once, before they are sorted by. Where
-    // they are not sorted by, rows that LIMIT leaves out have none.
-    let early = distinct || order_by.iter().any(|(expression, _, _)| expression.is_volatile());
-    let sort = |root: Operator, keys: Vec<SortBy>, bounds: &Option<Bounds>| match keys.is_empty() {
-        true => root,
-        // Where all rows are counted, none is left out by the sort.
-        false => {
-            let limit = bounds.clone().filter(|_| !counts);
-            Operator::Sort { input: Box::new(root), keys, limit }
-        }
-    };
-    let limit = |root: Operator, bounds: Option<Bounds>| match bounds {
-        Some(bounds) => Operator::Limit { input: Box::new(root), bounds },
-        None => root,
-    };
-    if !early {
-        let keys = order_by
-            .into_iter()
-            .map(|(expression, _, descending)| SortBy {
-                formula: Formula::new(expression),
-                descending,
-            })
-            .collect();
-        root = limit(sort(root, keys, &bounds), bounds);
-        let expressions = values.into_iter().map(Formula::new).collect();
-        return Operator::Project { input: Box::new(root), expressions };
-    }
-    let types: Vec<ResultType> = values.iter().map(|value| value.result.clone()).collect();
-    let mut expressions = values;
-    let mut keys = Vec::new();
-    for (expression, output, descending) in order_by {
-        let at = output.unwrap_or(expressions.len());
-        let result = expression.result.clone();
-        if output.is_none() {
-            expressions.push(expression);
-        }
-        let column = Expression::column(at as u32, Arc::default(), result);
-        keys.push(SortBy { formula: Formula::new(column), descending });
-    }
-    let wider = expressions.len() > width;
-    let expressions = expressions.into_iter().map(Formula::new).collect();
-    root = Operator::Project { input: Box::new(root), expressions };
-    if distinct {
-        let types = types.iter().map(|result| result.sql_type.clone()).collect();
-        root = Operator::Distinct { input: Box::new(root), types };
-    }
-    root = limit(sort(root, keys, &bounds), bounds);
-    if wider {
-        let column = |(at, result): (usize, ResultType)| {
-            Formula::new(Expression::column(at as u32, Arc::default(), result))
-        };
-        let expressions = types.into_iter().enumerate().map(column).collect();
-        root = Operator::Project { input: Box::new(root), expressions };
-    }
-    root
 }

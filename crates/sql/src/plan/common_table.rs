@@ -1,20 +1,15 @@
-//! WITH: common tables, which of them a name means, and those that refer to themselves.
+//! Common tables in sight: which of them a name means.
 //!
 //! # Owns
-//! [`CommonTables`], the tables in sight; [`Recursion`], a table that is made of its own rows.
-//! # Guarantees
-//! A common table is planned where it is defined: columns of blocks around that place mean the same
-//! wherever the table is used further in.
+//! [`CommonTables`], with the table of WITH RECURSIVE that is being planned and sees itself.
+//! # Not here
+//! Planning them (`with`).
 
 use std::rc::Rc;
 
-use sql_expression::{Binder, ResultType, Scope, SqlError};
-use sql_parser::ast::{self, QueryBody, SetOp};
-use sqltype::{SqlType, TypeKind};
+use sql_expression::{Scope, SqlError};
 
-use crate::plan::operator::{Bounds, Operator, QueryPlan};
-use crate::plan::{Planner, from, query};
-use crate::result::ResultColumn;
+use crate::plan::operator::{Operator, QueryPlan};
 
 /// What names mean in FROM before they mean tables; the innermost is last.
 #[derive(Default)]
@@ -37,13 +32,13 @@ enum Kind {
 
 /// A table of WITH RECURSIVE while it is planned.
 #[derive(Default)]
-struct Working {
+pub(super) struct Working {
     /// The rows of the last round; none until the types of columns are known.
-    plan: Option<Rc<QueryPlan>>,
+    pub(super) plan: Option<Rc<QueryPlan>>,
     /// How deep in queries its parts are planned.
     depth: usize,
     /// How often the part at hand refers to it.
-    references: u32,
+    pub(super) references: u32,
 }
 
 /// A common table as a part of FROM.
@@ -51,23 +46,6 @@ pub(crate) struct CommonUse {
     pub(crate) plan: Rc<QueryPlan>,
     /// How many blocks lie between its definition and the block that uses it.
     pub(crate) out: usize,
-}
-
-/// A table that begins with the rows of one query, and grows by what others make of its newest rows
-/// until they make nothing.
-#[derive(Debug)]
-pub(crate) struct Recursion {
-    /// By this number the parts find the rows of the last round.
-    pub(crate) number: u32,
-    pub(crate) first: Operator,
-    /// The parts that refer to the table, with the types of what they yield.
-    pub(crate) parts: Vec<(Operator, Vec<SqlType>)>,
-    /// Every row once.
-    pub(crate) distinct: bool,
-    /// Names and types of the columns: the first part's.
-    pub(crate) columns: Vec<(String, SqlType)>,
-    /// With enough rows it ends.
-    pub(crate) bounds: Option<Bounds>,
 }
 
 impl CommonTables {
@@ -81,262 +59,67 @@ impl CommonTables {
         self.list.truncate(mark);
     }
 
-    fn working(&mut self) -> Result<&mut Working, SqlError> {
+    /// Brings a planned table into sight, defined in a block with this parent.
+    pub(super) fn add(&mut self, name: &str, plan: QueryPlan, parent: Option<&Scope<'_>>) {
+        self.push(name, Kind::Planned(Rc::new(plan)), parent);
+    }
+
+    /// Brings a table into sight of its own parts, which are planned at this depth of queries.
+    pub(super) fn add_working(&mut self, name: &str, depth: usize, parent: Option<&Scope<'_>>) {
+        self.push(name, Kind::Working(Working { depth, ..Working::default() }), parent);
+    }
+
+    fn push(&mut self, name: &str, kind: Kind, parent: Option<&Scope<'_>>) {
+        self.list.push(CommonTable { name: name.to_owned(), kind, nesting: nesting(parent) });
+    }
+
+    /// The table that is being planned, which must be the innermost.
+    pub(super) fn working(&mut self) -> Result<&mut Working, SqlError> {
         match self.list.last_mut().map(|table| &mut table.kind) {
             Some(Kind::Working(working)) => Ok(working),
             _ => Err(SqlError::internal("a recursion without its table")),
         }
+    }
+
+    /// The common table that a name means in a block with this scope, at this depth of queries.
+    ///
+    /// # Errors
+    /// 3574 and 3577 if a table of WITH RECURSIVE is used where it cannot see itself.
+    pub(super) fn find(
+        &mut self,
+        name: &str,
+        scope: &Scope<'_>,
+        depth: usize,
+    ) -> Result<Option<CommonUse>, SqlError> {
+        let mut tables = self.list.iter_mut().rev();
+        let Some(table) = tables.find(|table| table.name.eq_ignore_ascii_case(name)) else {
+            return Ok(None);
+        };
+        let out = nesting(scope.parent).saturating_sub(table.nesting);
+        let plan: Rc<QueryPlan> = match &mut table.kind {
+            Kind::Planned(plan) => plan.clone(),
+            Kind::Working(working) => {
+                working.references += 1;
+                let single = working.references == 1 && working.depth == depth;
+                match &working.plan {
+                    Some(plan) if single => plan.clone(),
+                    Some(_) => return Err(SqlError::of::<3577>(&[&table.name])),
+                    None => return Err(SqlError::of::<3574>(&[&table.name])),
+                }
+            }
+        };
+        Ok(Some(CommonUse { plan, out }))
+    }
+
+    /// The name of the table that is being planned, if a plan is its reference to itself.
+    pub(super) fn work_table(&self, plan: &QueryPlan) -> Option<&str> {
+        let is_working = |table: &&CommonTable| matches!(table.kind, Kind::Working(_));
+        let Operator::WorkTable { .. } = plan.root else { return None };
+        self.list.iter().rev().find(is_working).map(|table| table.name.as_str())
     }
 }
 
 /// How many blocks stand around one whose parent this is.
 fn nesting(parent: Option<&Scope<'_>>) -> usize {
     std::iter::successors(parent, |scope| scope.parent).count()
-}
-
-/// Plans the tables of WITH and brings them into sight.
-pub(crate) fn define(
-    planner: &mut Planner<'_>,
-    with: &ast::With,
-    parent: Option<&Scope<'_>>,
-) -> Result<(), SqlError> {
-    for (at, table) in with.tables.iter().enumerate() {
-        let name = table.name.as_str();
-        let same = |other: &ast::CommonTable| other.name.as_str().eq_ignore_ascii_case(name);
-        if with.tables[..at].iter().any(same) {
-            return Err(SqlError::of::<1066>(&[&name]));
-        }
-        let plan = match with.recursive {
-            true => recursive(planner, table, parent)?,
-            false => {
-                let mut plan = planner.plan_query(&table.query, parent)?;
-                from::rename(&mut plan, &table.columns)?;
-                plan
-            }
-        };
-        let (name, kind) = (name.to_owned(), Kind::Planned(Rc::new(plan)));
-        planner.common.list.push(CommonTable { name, kind, nesting: nesting(parent) });
-    }
-    Ok(())
-}
-
-/// The common table that a name means in a block with this scope.
-pub(crate) fn find(
-    planner: &mut Planner<'_>,
-    name: &str,
-    scope: &Scope<'_>,
-) -> Result<Option<CommonUse>, SqlError> {
-    let depth = planner.depth;
-    let mut tables = planner.common.list.iter_mut().rev();
-    let Some(table) = tables.find(|table| table.name.eq_ignore_ascii_case(name)) else {
-        return Ok(None);
-    };
-    let out = nesting(scope.parent).saturating_sub(table.nesting);
-    let plan: Rc<QueryPlan> = match &mut table.kind {
-        Kind::Planned(plan) => plan.clone(),
-        Kind::Working(working) => {
-            working.references += 1;
-            let single = working.references == 1 && working.depth == depth;
-            match &working.plan {
-                Some(plan) if single => plan.clone(),
-                Some(_) => return Err(SqlError::of::<3577>(&[&table.name])),
-                None => return Err(SqlError::of::<3574>(&[&table.name])),
-            }
-        }
-    };
-    planner.contains(&plan);
-    Ok(Some(CommonUse { plan, out }))
-}
-
-/// Plans a table of WITH RECURSIVE, whether it refers to itself or not.
-fn recursive(
-    planner: &mut Planner<'_>,
-    table: &ast::CommonTable,
-    parent: Option<&Scope<'_>>,
-) -> Result<QueryPlan, SqlError> {
-    planner.enclosed(|planner| {
-        if let Some(with) = &table.query.with {
-            define(planner, with, parent)?;
-        }
-        let mark = planner.common.mark();
-        let working = Working { depth: planner.depth, ..Working::default() };
-        let (name, kind) = (table.name.as_str().to_owned(), Kind::Working(working));
-        planner.common.list.push(CommonTable { name, kind, nesting: nesting(parent) });
-        let planned = with_itself(planner, table, parent);
-        planner.common.forget(mark);
-        match planned? {
-            Some(plan) => Ok(plan),
-            None => {
-                let mut plan = query::query_body(planner, &table.query, parent)?;
-                from::rename(&mut plan, &table.columns)?;
-                Ok(plan)
-            }
-        }
-    })
-}
-
-/// Plans a table in sight of itself; nothing if it does not look.
-fn with_itself(
-    planner: &mut Planner<'_>,
-    table: &ast::CommonTable,
-    parent: Option<&Scope<'_>>,
-) -> Result<Option<QueryPlan>, SqlError> {
-    let (query, name) = (&table.query, table.name.as_str());
-    let is_union = |operand: &ast::SetOperand| operand.op == SetOp::Union;
-    let operation = match &query.body {
-        QueryBody::SetOperation(operation) if operation.rest.iter().all(is_union) => operation,
-        body => {
-            let refers = refers(planner, body, parent);
-            return match (refers?, body) {
-                (false, _) => Ok(None),
-                (true, QueryBody::SetOperation(_)) => Err(SqlError::of::<3574>(&[&name])),
-                (true, _) => Err(SqlError::of::<3573>(&[&name])),
-            };
-        }
-    };
-    if refers(planner, &operation.first, parent)? {
-        return Err(SqlError::of::<3574>(&[&name]));
-    }
-    let mut fixed = 0;
-    for operand in &operation.rest {
-        if refers(planner, &operand.body, parent)? {
-            break;
-        }
-        fixed += 1;
-    }
-    if fixed == operation.rest.len() {
-        return Ok(None);
-    }
-    if !query.order_by.is_empty() {
-        let what = "ORDER BY over UNION in recursive Common Table Expression";
-        return Err(SqlError::not_supported(what));
-    }
-    let body = match fixed {
-        0 => operation.first.clone(),
-        _ => QueryBody::SetOperation(Box::new(ast::SetOperation {
-            first: operation.first.clone(),
-            rest: operation.rest[..fixed].to_vec(),
-        })),
-    };
-    let mut first = query::query_body(planner, &bare(body), parent)?;
-    from::rename(&mut first, &table.columns)?;
-    let number = sql_expression::Environment::next_number(planner);
-    let rows = newest_rows(&first, number);
-    planner.common.working()?.plan = Some(Rc::new(rows));
-    let mut parts = Vec::new();
-    let mut correlated = first.correlated;
-    for operand in &operation.rest[fixed..] {
-        let part = part(planner, &operand.body, name, parent)?;
-        if part.columns.len() != first.columns.len() {
-            return Err(SqlError::of::<1222>(&[]));
-        }
-        correlated |= part.correlated;
-        parts.push((part.root, part.results.into_iter().map(|of| of.sql_type).collect()));
-    }
-    let scope = Scope::new(parent);
-    let bounds = query::bounds(&mut Binder::new(&scope, planner), query.limit.as_ref())?;
-    let distinct = operation.rest[fixed..].iter().any(|operand| !operand.all);
-    let QueryPlan { columns, root: first, results, .. } = first;
-    let stored = columns.iter().map(|column| column.name.clone());
-    let types = results.iter().map(|result| column_type(result).sql_type);
-    let stored = stored.zip(types).collect();
-    let recursion = Recursion { number, first, parts, distinct, columns: stored, bounds };
-    let plan = growing(columns, &results, recursion);
-    Ok(Some(QueryPlan { correlated, ..plan }))
-}
-
-/// The plan of a table that grows.
-fn growing(columns: Vec<ResultColumn>, first: &[ResultType], recursion: Recursion) -> QueryPlan {
-    let results: Vec<ResultType> = first.iter().map(column_type).collect();
-    let named = columns.iter().zip(&results);
-    let columns =
-        named.map(|(column, result)| ResultColumn::new(&column.name, result.sql_type.clone()));
-    QueryPlan::new(columns.collect(), Operator::Recursive(Box::new(recursion)), results, false)
-}
-
-/// Whether a part of the table refers to it. Everything else that is wrong with the part is told
-/// when it is planned in earnest.
-fn refers(
-    planner: &mut Planner<'_>,
-    body: &QueryBody,
-    parent: Option<&Scope<'_>>,
-) -> Result<bool, SqlError> {
-    let subplans = planner.subplans.len();
-    let marks = planner.common.mark();
-    planner.common.working()?.references = 0;
-    let planned = query::query_body(planner, &bare(body.clone()), parent);
-    planner.common.forget(marks);
-    planner.subplans.truncate(subplans);
-    match planner.common.working()?.references {
-        0 => planned.map(|_| false),
-        _ => Ok(true),
-    }
-}
-
-/// Plans a part that refers to the table.
-fn part(
-    planner: &mut Planner<'_>,
-    body: &QueryBody,
-    name: &str,
-    parent: Option<&Scope<'_>>,
-) -> Result<QueryPlan, SqlError> {
-    planner.common.working()?.references = 0;
-    let plan = query::query_body(planner, &bare(body.clone()), parent)?;
-    if planner.common.working()?.references == 0 {
-        return Err(SqlError::of::<3574>(&[&name]));
-    }
-    let mut operator = &plan.root;
-    loop {
-        operator = match operator {
-            Operator::Aggregate(_) | Operator::Edges { .. } | Operator::Window(_) => {
-                return Err(SqlError::of::<3575>(&[&name]));
-            }
-            Operator::Distinct { .. } | Operator::Sort { .. } | Operator::Limit { .. } => {
-                return Err(SqlError::not_supported(
-                    "ORDER BY / LIMIT / SELECT DISTINCT in recursive query block of Common Table \
-                     Expression",
-                ));
-            }
-            Operator::Project { input, .. } | Operator::Filter { input, .. } => input,
-            _ => return Ok(plan),
-        };
-    }
-}
-
-/// A query that is nothing but its body.
-pub(crate) fn bare(body: QueryBody) -> ast::Query {
-    ast::Query {
-        with: None,
-        body,
-        order_by: Vec::new(),
-        limit: None,
-        locking: Vec::new(),
-        into: None,
-    }
-}
-
-/// What parts see as the table: the rows of the last round.
-fn newest_rows(first: &QueryPlan, number: u32) -> QueryPlan {
-    QueryPlan::new(
-        first.columns.clone(),
-        Operator::WorkTable { number },
-        first.results.iter().map(column_type).collect(),
-        false,
-    )
-}
-
-/// The first part fixes the types of columns; all of them may be NULL.
-fn column_type(result: &ResultType) -> ResultType {
-    let sql_type = match result.sql_type.kind {
-        TypeKind::Null => SqlType::text(0),
-        _ => result.sql_type.clone(),
-    };
-    ResultType::column(sql_type, true)
-}
-
-/// The name of the table that is being planned, if a plan is its reference to itself.
-pub(crate) fn work_table<'p>(planner: &'p Planner<'_>, plan: &QueryPlan) -> Option<&'p str> {
-    let is_working = |table: &&CommonTable| matches!(table.kind, Kind::Working(_));
-    let Operator::WorkTable { .. } = plan.root else { return None };
-    planner.common.list.iter().rev().find(is_working).map(|table| table.name.as_str())
 }

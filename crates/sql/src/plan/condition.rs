@@ -5,11 +5,10 @@
 
 use std::collections::BTreeSet;
 
-use sql_expression::{BinaryOp, Compare, Comparison, Expression, Node, ResultType, SqlError};
+use sql_expression::{Expression, Node, ResultType, SqlError};
 
-use crate::plan::from::split;
 use crate::plan::join::JoinPlanner;
-use crate::plan::keyed::has_subquery;
+use crate::plan::predicate::{has_subquery, split};
 
 /// Takes what all branches of an OR have in common out of it, and adds what the branches say of
 /// each table alone: `(a.x = 1 AND b.y = 2) OR (a.x = 3 AND b.y = 4)` implies `a.x = 1 OR a.x = 3`.
@@ -28,13 +27,6 @@ pub(super) fn prepared(
         }
     }
     Ok(prepared)
-}
-
-/// That two values are equal, compared as is told.
-pub(super) fn equality(left: Expression, right: Expression, comparison: Comparison) -> Expression {
-    let nullable = left.result.nullable || right.result.nullable;
-    let compare = Compare { op: BinaryOp::Equal, comparison, left, right };
-    Expression { node: Node::Compare(Box::new(compare)), result: ResultType::truth(nullable) }
 }
 
 fn factored(

@@ -12,9 +12,9 @@ use sql_expression::{Compare, Comparison, Constancy, Expression, Node};
 use sql_parser::ast::BinaryOp;
 use sqltype::TypeKind;
 
-use crate::plan::block::Bound;
-use crate::plan::join::{FromTable, JoinTree, Source};
-use crate::plan::keyed::has_subquery;
+use crate::plan::bound::Bound;
+use crate::plan::from_table::{FromTable, JoinTree, Source};
+use crate::plan::predicate::has_subquery;
 
 /// One value of `given` for each combination of values of `needs`.
 struct Dependency {

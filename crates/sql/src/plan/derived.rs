@@ -15,15 +15,16 @@
 //! into queries which are computed apart (`derived_condition`).
 
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
-use sql_expression::Expression;
+use sql_expression::{Expression, ResultType};
+use sqltype::Datum;
 
-use crate::plan::block::{self, Bound};
+use crate::plan::bound::{self, BlockParts, Bound};
+use crate::plan::from_table::{self, FromTable, JoinTree, Source};
 use crate::plan::hint;
-use crate::plan::join::{FromTable, JoinTree, Source};
-use crate::plan::keyed;
-use crate::plan::member::BlockParts;
-use crate::plan::operator::QueryPlan;
+use crate::plan::operator::{Formula, Operator, QueryPlan};
+use crate::plan::predicate;
 
 /// A block with its names resolved, before its operators are made.
 pub(super) struct Block<'b> {
@@ -102,7 +103,7 @@ impl Block<'_> {
                 }
             });
         };
-        block::for_each_expression(self.bound, &mut see);
+        bound::for_each_expression(self.bound, &mut see);
         self.tree.for_each_condition(&mut see);
         used
     }
@@ -120,7 +121,7 @@ impl Block<'_> {
         let mut shift = |expression: &mut Expression| {
             expression.map_columns(&mut |place| place + by as u32);
         };
-        block::for_each_expression_mut(&mut bound, &mut shift);
+        bound::for_each_expression_mut(&mut bound, &mut shift);
         inner_tree.for_each_condition_mut(&mut shift);
         // The first of its tables stands in its place, the others behind all there are.
         let behind = self.tables.len();
@@ -143,7 +144,7 @@ impl Block<'_> {
                 }
             });
         };
-        block::for_each_expression_mut(self.bound, &mut replace);
+        bound::for_each_expression_mut(self.bound, &mut replace);
         self.tree.for_each_condition_mut(&mut replace);
         if !bound.order_by.is_empty() {
             let orders = bound.order_by.into_iter();
@@ -163,13 +164,13 @@ fn ingredients_of(plan: &QueryPlan) -> Option<&BlockParts> {
     let stands_alone = !plan.correlated && plan.subqueries.is_empty() && !plan.counts_found_rows;
     let of_rows = !shape.distinct && bound.is_of_rows();
     let free = |table: &FromTable| table.lock.is_none() && table.lateral.is_none();
-    let steady = |part: &Expression| keyed::is_steady(part) && !keyed::has_subquery(part);
+    let steady = |part: &Expression| predicate::is_steady(part) && !predicate::has_subquery(part);
     let outputs = bound.outputs.iter().map(|output| &output.expression);
     let sorts = bound.order_by.iter().map(|(expression, _, _)| expression);
     let is_mergeable = stands_alone
         && of_rows
         && tables.iter().all(free)
-        && keyed::is_steady_tree(tree)
+        && from_table::is_steady_tree(tree)
         && outputs.chain(sorts).chain(&bound.conditions).all(steady);
     is_mergeable.then_some(block)
 }
@@ -180,5 +181,33 @@ pub(super) fn is_optional(tree: &JoinTree, at: usize) -> bool {
         JoinTree::Table(_) => false,
         JoinTree::Inner { parts, .. } => parts.iter().any(|part| is_optional(part, at)),
         JoinTree::Left { left, right, .. } => right.has(at) || is_optional(left, at),
+    }
+}
+
+/// Takes out of queries in FROM what nothing uses of their rows, so that it cannot fail.
+pub(super) fn forget_unused(tables: &mut [FromTable]) {
+    for table in tables {
+        let Source::Derived(plan) = &mut table.source else { continue };
+        let root = Rc::get_mut(plan).map(|plan| &mut plan.root);
+        let Some(Operator::Project { expressions, .. }) = root else { continue };
+        for (at, formula) in expressions.iter_mut().enumerate() {
+            let is_plain =
+                formula.expression.as_column().is_some() || formula.expression.is_volatile();
+            if !is_plain && !table.used.contains(&at) {
+                let result = ResultType { nullable: true, ..formula.expression.result.clone() };
+                *formula = Formula::new(Expression::constant(Datum::Null, result));
+            }
+        }
+    }
+}
+
+/// Lets go of what queries in FROM were made of: no block around this one makes other plans.
+pub(super) fn forget_ingredients(tables: &mut [FromTable]) {
+    for table in tables {
+        if let Source::Derived(plan) = &mut table.source
+            && let Some(plan) = Rc::get_mut(plan)
+        {
+            plan.ingredients = None;
+        }
     }
 }

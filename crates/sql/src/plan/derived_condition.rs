@@ -22,25 +22,13 @@ use sql_expression::{
 };
 use sqltype::TypeKind;
 
-use crate::plan::block::{self, Shape};
-use crate::plan::condition::equality;
-use crate::plan::derived::is_optional;
-use crate::plan::join::{FromTable, JoinTree, Source};
-use crate::plan::keyed;
-use crate::plan::member::{BlockParts, Ingredients};
+use crate::plan::assemble;
+use crate::plan::bound::{self, BlockParts, Ingredients, Operands, Shape};
+use crate::plan::derived::{self, is_optional};
+use crate::plan::from_table::{self, FromTable, JoinTree, Source};
 use crate::plan::operator::{Operator, QueryPlan, SetKind};
-use crate::plan::query;
-
-/// A set operation as it was bound.
-#[derive(Clone, Debug)]
-pub(crate) struct Operands {
-    /// Each with the types of its columns.
-    pub(super) parts: Vec<(Ingredients, Vec<ResultType>)>,
-    /// How all but the first are taken in.
-    pub(super) kinds: Vec<SetKind>,
-    /// The types that all are brought to.
-    pub(super) results: Vec<ResultType>,
-}
+use crate::plan::predicate::{self, equality};
+use crate::plan::set_operation;
 
 /// Takes conditions out of a block and puts them into the queries in FROM that they are about.
 /// Those that use columns of enclosing blocks stay, because a block without them may be run for all
@@ -176,7 +164,7 @@ fn put(table: &mut FromTable, conditions: &[Expression]) -> Result<(), SqlError>
         return Ok(());
     }
     let (ingredients, root) = ingredients.with(conditions)?;
-    let correlated = conditions.iter().any(keyed::uses_outer);
+    let correlated = conditions.iter().any(predicate::uses_outer);
     table.source = Source::Derived(Rc::new(QueryPlan {
         subqueries: plan.subqueries.clone(),
         ingredients: Some(Box::new(ingredients)),
@@ -277,7 +265,7 @@ impl Ingredients {
                     parts.push((made, types.clone()));
                     roots.push((root, &**types));
                 }
-                let root = query::set_operator(roots, kinds, results)?;
+                let root = set_operation::set_operator(roots, kinds, results)?;
                 let (kinds, results) = (kinds.clone(), results.clone());
                 Ok((Self::Set(Operands { parts, kinds, results }), root))
             }
@@ -289,17 +277,17 @@ impl BlockParts {
     /// The operators, after more conditions have been added.
     pub(super) fn operators(&mut self) -> Result<Operator, SqlError> {
         push_all(&mut self.tables, &mut self.tree, &mut self.bound.conditions)?;
-        block::forget_unused(&mut self.tables);
+        derived::forget_unused(&mut self.tables);
         let (tree, bound) = (Some(self.tree.clone()), self.bound.clone());
-        block::operators(&self.tables, tree, bound, self.width, self.shape)
+        assemble::operators(&self.tables, tree, bound, self.width, self.shape)
     }
 
     /// As [`Ingredients::takes`].
     pub(super) fn takes(&self, condition: &Expression) -> bool {
         let Self { tables, tree, bound, shape, .. } = self;
         let Shape { grouped, distinct, rollup, counts } = *shape;
-        let mut is_steady = keyed::is_steady_tree(tree);
-        block::for_each_expression(bound, &mut |part| is_steady &= !part.is_volatile());
+        let mut is_steady = from_table::is_steady_tree(tree);
+        bound::for_each_expression(bound, &mut |part| is_steady &= !part.is_volatile());
         let locks = tables.iter().any(|table| table.lock.is_some());
         let whole = grouped && bound.group_by.is_empty();
         if !is_steady || locks || whole || rollup || counts || bound.bounds.is_some() {

@@ -13,7 +13,7 @@ use sql_expression::AggregateCall;
 use sql_parser::ast::AggregateFunction;
 use sqltype::{Datum, SqlType, TypeKind};
 
-use crate::plan::join::{FromTable, Source};
+use crate::plan::from_table::{FromTable, Source};
 use crate::plan::operator::{Bounds, Edge, Formula, Operator, TableScan};
 use crate::plan::path::{self, Target};
 

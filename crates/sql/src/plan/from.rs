@@ -14,12 +14,13 @@ use wire::{LockMode, WaitPolicy};
 
 use crate::catalog::{ColumnDefault, TableDefinition};
 use crate::information;
-use crate::plan::Planner;
-use crate::plan::common_table::{self, CommonUse};
-use crate::plan::join::{FromTable, JoinTree, Source};
+use crate::plan::common_table::CommonUse;
+use crate::plan::from_table::{FromTable, JoinTree, Source};
 use crate::plan::json_table;
 use crate::plan::operator::QueryPlan;
 use crate::plan::outer;
+use crate::plan::planner::Planner;
+use crate::plan::predicate::split;
 use crate::plan::selectivity::Known;
 
 /// FROM with names resolved; conditions are bound when all tables are in the scope.
@@ -239,8 +240,9 @@ fn table<'q>(
     let name = factor.name.name.as_str();
     let alias = factor.alias.as_ref().map_or(name, ast::Ident::as_str);
     if factor.name.schema.is_none()
-        && let Some(CommonUse { plan, out }) = common_table::find(planner, name, scope)?
+        && let Some(CommonUse { plan, out }) = planner.common.find(name, scope, planner.depth)?
     {
+        planner.contains(&plan);
         return derived_table(scope, from, alias, plan, out, false);
     }
     if !factor.partitions.is_empty() {
@@ -425,7 +427,7 @@ fn check_outer(
     right.tables(&mut optional);
     for at in &optional {
         if let Source::Derived(plan) = &from.tables[*at].source
-            && let Some(name) = common_table::work_table(planner, plan)
+            && let Some(name) = planner.common.work_table(plan)
         {
             return Err(SqlError::of::<3576>(&[&name]));
         }
@@ -582,14 +584,6 @@ fn equality(binder: &Binder<'_, '_>, left: u32, right: u32) -> Result<Expression
     let compare = Compare { op: ast::BinaryOp::Equal, comparison, left, right };
     let node = Node::Compare(Box::new(compare));
     Ok(Expression { node, result: ResultType::truth(nullable) })
-}
-
-/// The parts of a conjunction.
-pub(crate) fn split(expression: Expression, into: &mut Vec<Expression>) {
-    match expression.node {
-        Node::And(parts) => parts.into_iter().for_each(|part| split(part, into)),
-        _ => into.push(expression),
-    }
 }
 
 /// The locks that FOR UPDATE and FOR SHARE put on tables of the block.

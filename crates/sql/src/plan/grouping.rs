@@ -7,12 +7,12 @@
 
 use sql_expression::{Clause, Expression, Grouping, Node, Scope, SqlError, check_full_group_by};
 
-use crate::plan::Planner;
-use crate::plan::block::Bound;
+use crate::plan::bound::Bound;
 use crate::plan::dependence;
-use crate::plan::join::{FromTable, JoinTree};
+use crate::plan::from_table::{FromTable, JoinTree};
 use crate::plan::operator::QueryPlan;
 use crate::plan::outer;
+use crate::plan::planner::Planner;
 
 /// GROUPING is for WITH ROLLUP, and of what is grouped by.
 pub(super) fn check_groupings(bound: &Bound, rollup: bool) -> Result<(), SqlError> {

@@ -11,8 +11,8 @@ use std::collections::BTreeSet;
 use sql_expression::same_name;
 
 use crate::hint::{BlockHints, Subject, TableHint};
-use crate::plan::Planner;
-use crate::plan::join::{FromTable, Source};
+use crate::plan::from_table::{FromTable, Source};
+use crate::plan::planner::Planner;
 
 impl Planner<'_> {
     /// Makes the hints for a block count, whose tables these are.

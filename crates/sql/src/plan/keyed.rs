@@ -18,27 +18,11 @@ use std::sync::Arc;
 use sql_expression::{BinaryOp, Comparison, Expression, Node, SqlError};
 use sqltype::TypeKind;
 
-use crate::plan::block::Bound;
-use crate::plan::join::{FromTable, JoinPlanner, JoinTree, Source};
-use crate::plan::operator::{Aggregate, Formula, HashKey, Operator, QueryPlan, Subplan};
-
-/// The rows of a correlated subquery for all rows of the enclosing block at once.
-#[derive(Debug)]
-pub(crate) struct Keyed {
-    /// The subquery without what ties it to the enclosing row: the right sides of the keys, then
-    /// the subquery's columns, then what `residual` uses.
-    pub(crate) plan: QueryPlan,
-    /// What ties it: the left side over the enclosing row, the right one over a row of the plan.
-    pub(crate) keys: Vec<HashKey>,
-    /// Where its columns stand in a row of the plan.
-    pub(crate) outputs: (usize, usize),
-    /// What must be true of a row too: over a row of the plan, with the enclosing row outside.
-    pub(crate) residual: Vec<Formula>,
-    /// It has a row for every key: aggregates of nothing, if there are no rows.
-    pub(crate) whole: bool,
-    /// How often it is run row by row before this is begun.
-    pub(crate) patience: u32,
-}
+use crate::plan::bound::Bound;
+use crate::plan::from_table::{FromTable, JoinTree, Source, all_in_tree};
+use crate::plan::join::JoinPlanner;
+use crate::plan::operator::{Aggregate, Formula, HashKey, Keyed, Operator, QueryPlan, Subplan};
+use crate::plan::predicate::{has_subquery, is_steady, uses_outer, uses_row};
 
 /// Runs row by row that read by an index, before all rows at once are tried; more if the tables are
 /// so large that this would cost more than the runs.
@@ -103,7 +87,7 @@ pub(super) fn plan(
         let windows = (width + bound.aggregates.len()) as u32;
         outputs.iter_mut().for_each(|output| output.place(width as u32, windows));
         let above = by.iter().chain(&outputs);
-        let shown = super::block::shown(&above.collect::<Vec<_>>(), width);
+        let shown = crate::plan::operator::shown(&above.collect::<Vec<_>>(), width);
         let group = by.iter().cloned().map(Formula::new).collect();
         let (input, calls) = (root, bound.aggregates.clone());
         let aggregate =
@@ -197,25 +181,6 @@ fn rebase(residual: Vec<Expression>, expressions: &mut Vec<Expression>) -> Vec<F
     rebased.collect()
 }
 
-pub(super) fn uses_outer(expression: &Expression) -> bool {
-    expression.any(&mut |part| matches!(part.node, Node::Outer { .. }))
-}
-
-fn uses_row(expression: &Expression) -> bool {
-    expression.any(&mut |part| matches!(part.node, Node::Column { .. }))
-}
-
-pub(super) fn has_subquery(expression: &Expression) -> bool {
-    expression.any(&mut |part| matches!(part.node, Node::Subquery(_)))
-}
-
-/// Whether it does not matter when and how often it is evaluated.
-pub(super) fn is_steady(expression: &Expression) -> bool {
-    let is_correlated =
-        |part: &Expression| matches!(&part.node, Node::Subquery(subquery) if subquery.correlated);
-    !expression.is_volatile() && !expression.any(&mut |part| is_correlated(part))
-}
-
 /// Whether a subquery within the block uses nothing of blocks around it.
 fn is_independent(subplan: &Subplan) -> bool {
     !subplan.plan.correlated
@@ -228,18 +193,6 @@ fn sees_outer(table: &FromTable) -> bool {
 
 fn tree_uses_outer(tree: &JoinTree) -> bool {
     !all_in_tree(tree, &|condition| !uses_outer(condition) && is_steady(condition))
-}
-
-/// Whether it does not matter when and how often conditions of joins are evaluated.
-pub(super) fn is_steady_tree(tree: &JoinTree) -> bool {
-    all_in_tree(tree, &is_steady)
-}
-
-/// Whether all conditions of joins are so.
-fn all_in_tree(tree: &JoinTree, are: &dyn Fn(&Expression) -> bool) -> bool {
-    let mut all = true;
-    tree.for_each_condition(&mut |condition| all = all && are(condition));
-    all
 }
 
 /// Whether the enclosing row helps to find the rows of a subquery, when it is run row by row.

@@ -21,62 +21,12 @@ use sql_expression::{
     SubqueryKind, SubqueryUse,
 };
 
-use crate::plan::block::{Bound, Shape};
-use crate::plan::condition::equality;
-use crate::plan::derived_condition::Operands;
-use crate::plan::join::{FromTable, JoinPlanner, JoinTree, Source};
-use crate::plan::keyed::{self, Keyed};
-use crate::plan::operator::{Formula, Operator, QueryPlan, Subplan};
-
-/// What a query was made of, from which other plans than its own can be made.
-#[derive(Clone, Debug)]
-pub(crate) enum Ingredients {
-    Block(Box<BlockParts>),
-    Set(Operands),
-}
-
-/// A block as it was bound.
-#[derive(Clone, Debug)]
-pub(crate) struct BlockParts {
-    pub(super) tables: Vec<FromTable>,
-    pub(super) tree: JoinTree,
-    pub(super) bound: Bound,
-    pub(super) width: usize,
-    pub(super) shape: Shape,
-}
-
-impl Ingredients {
-    pub(super) fn of_block(
-        tables: &[FromTable],
-        tree: &JoinTree,
-        bound: &Bound,
-        (width, shape): (usize, Shape),
-    ) -> Self {
-        let (tables, tree, bound) = (tables.to_vec(), tree.clone(), bound.clone());
-        Self::Block(Box::new(BlockParts { tables, tree, bound, width, shape }))
-    }
-
-    /// The block, if it is one.
-    pub(super) fn as_block(&self) -> Option<&BlockParts> {
-        match self {
-            Self::Block(block) => Some(block),
-            Self::Set(_) => None,
-        }
-    }
-}
-
-/// How to find out whether values are among the rows of a subquery without all of its rows.
-#[derive(Debug)]
-pub(crate) struct Search {
-    /// The rows of the subquery that have the value of the enclosing row, of which one is enough.
-    pub(crate) subplan: Subplan,
-    /// The enclosing row helps to find the rows of `subplan`, so that a row is found soon.
-    pub(crate) by_index: bool,
-    /// The rows of the subquery that have a NULL for a value, if there may be any and they count.
-    pub(crate) nulls: Option<Rc<QueryPlan>>,
-    /// It does not matter whether IN is false or unknown.
-    pub(crate) only_true: bool,
-}
+use crate::plan::bound::BlockParts;
+use crate::plan::from_table::{self, FromTable, Source};
+use crate::plan::join::JoinPlanner;
+use crate::plan::keyed;
+use crate::plan::operator::{Formula, Keyed, Operator, QueryPlan, Search, Subplan};
+use crate::plan::predicate::{self, equality};
 
 /// Gives the subqueries that conditions ask for values a search, where they can have one.
 ///
@@ -204,10 +154,11 @@ fn is_suitable(ingredients: &BlockParts) -> bool {
     let is_stored = |table: &FromTable| {
         matches!(table.source, Source::Table(_)) && table.lock.is_none() && table.lateral.is_none()
     };
-    let simple = |output: &Expression| keyed::is_steady(output) && !keyed::has_subquery(output);
+    let simple =
+        |output: &Expression| predicate::is_steady(output) && !predicate::has_subquery(output);
     tables.iter().all(is_stored)
-        && bound.conditions.iter().all(keyed::is_steady)
-        && keyed::is_steady_tree(tree)
+        && bound.conditions.iter().all(predicate::is_steady)
+        && from_table::is_steady_tree(tree)
         && bound.outputs.iter().all(|output| simple(&output.expression))
 }
 

@@ -19,9 +19,11 @@ use sql_parser::ast::{
 use crate::catalog::names::TableName;
 use crate::catalog::view::{self, ViewDefinition, is_view};
 use crate::catalog::{TableDefinition, same_name};
-use crate::plan::Planner;
-use crate::plan::from::{column_name, definition_columns, split};
+use crate::plan::from::{column_name, definition_columns};
+use crate::plan::from_table::ViewCheck;
 use crate::plan::operator::Formula;
+use crate::plan::planner::Planner;
+use crate::plan::predicate::split;
 
 /// A view that is a table with some of its columns and a condition, or such a part of such a view.
 pub(crate) struct SimpleView {
@@ -48,15 +50,6 @@ struct Layer {
 
 /// Most views of views.
 const LAYERS_MAX: usize = 32;
-
-/// What WITH CHECK OPTION asks of rows.
-#[derive(Clone, Debug)]
-pub(crate) struct ViewCheck {
-    /// The view, with its database.
-    pub(crate) view: String,
-    /// Over the columns of the table.
-    pub(crate) conditions: Vec<Formula>,
-}
 
 /// An INSERT into a view, made one into its table.
 pub(crate) struct InsertThrough {

@@ -5,23 +5,22 @@
 //! not depend on the order of joins: a table's operator fills its part, the others are NULL until
 //! theirs have. Behind the columns stand the results of aggregates.
 
+pub(crate) mod json_table;
+
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use model::{ColumnId, IndexId};
-use sql_expression::{AggregateCall, Expression, Needs, Node, ResultType, SubqueryId};
+use sql_expression::{AggregateCall, Expression, Needs, Node, ResultType, SubqueryId, WindowCall};
 use sqltype::SqlType;
 use wire::{LockMode, Projection, WaitPolicy};
 
 use crate::catalog::TableDefinition;
-use crate::information::VirtualTable;
+use crate::information::virtual_table::VirtualTable;
 use crate::large::add_needed;
-use crate::plan::common_table::Recursion;
-use crate::plan::json_table::JsonTable;
-use crate::plan::keyed::Keyed;
-use crate::plan::member::{Ingredients, Search};
-use crate::plan::window::Windows;
+use crate::plan::bound::Ingredients;
+use crate::plan::operator::json_table::JsonTable;
 use crate::result::{KeptColumns, ResultColumn};
 
 /// An expression with what has to be done before it is evaluated.
@@ -545,4 +544,95 @@ pub(crate) fn places_of<'e>(
         });
     }
     is_known.then_some(places)
+}
+
+/// The rows of a correlated subquery for all rows of the enclosing block at once.
+#[derive(Debug)]
+pub(crate) struct Keyed {
+    /// The subquery without what ties it to the enclosing row: the right sides of the keys, then
+    /// the subquery's columns, then what `residual` uses.
+    pub(crate) plan: QueryPlan,
+    /// What ties it: the left side over the enclosing row, the right one over a row of the plan.
+    pub(crate) keys: Vec<HashKey>,
+    /// Where its columns stand in a row of the plan.
+    pub(crate) outputs: (usize, usize),
+    /// What must be true of a row too: over a row of the plan, with the enclosing row outside.
+    pub(crate) residual: Vec<Formula>,
+    /// It has a row for every key: aggregates of nothing, if there are no rows.
+    pub(crate) whole: bool,
+    /// How often it is run row by row before this is begun.
+    pub(crate) patience: u32,
+}
+
+/// How to find out whether values are among the rows of a subquery without all of its rows.
+#[derive(Debug)]
+pub(crate) struct Search {
+    /// The rows of the subquery that have the value of the enclosing row, of which one is enough.
+    pub(crate) subplan: Subplan,
+    /// The enclosing row helps to find the rows of `subplan`, so that a row is found soon.
+    pub(crate) by_index: bool,
+    /// The rows of the subquery that have a NULL for a value, if there may be any and they count.
+    pub(crate) nulls: Option<Rc<QueryPlan>>,
+    /// It does not matter whether IN is false or unknown.
+    pub(crate) only_true: bool,
+}
+
+/// A table that begins with the rows of one query, and grows by what others make of its newest rows
+/// until they make nothing.
+#[derive(Debug)]
+pub(crate) struct Recursion {
+    /// By this number the parts find the rows of the last round.
+    pub(crate) number: u32,
+    pub(crate) first: Operator,
+    /// The parts that refer to the table, with the types of what they yield.
+    pub(crate) parts: Vec<(Operator, Vec<SqlType>)>,
+    /// Every row once.
+    pub(crate) distinct: bool,
+    /// Names and types of the columns: the first part's.
+    pub(crate) columns: Vec<(String, SqlType)>,
+    /// With enough rows it ends.
+    pub(crate) bounds: Option<Bounds>,
+}
+
+/// Window functions over the rows of a block, once these are grouped and filtered.
+///
+/// Behind the first `width` columns of a row stand the results of the functions, and behind those
+/// what is computed before: arguments and keys that are no columns.
+#[derive(Debug)]
+pub(crate) struct Windows {
+    pub(crate) input: Operator,
+    /// Columns of the row before the results.
+    pub(crate) width: usize,
+    /// How many results there are.
+    pub(crate) results: usize,
+    pub(crate) computed: Vec<Formula>,
+    pub(crate) steps: Vec<WindowStep>,
+}
+
+/// Functions whose windows have the same partitions and the same order.
+#[derive(Debug)]
+pub(crate) struct WindowStep {
+    /// By what rows are sorted: the partition's columns, then the order's. Nothing: they are in
+    /// this order already, by an earlier step.
+    pub(crate) sort: Option<Vec<SortBy>>,
+    /// Columns of the row that are the same in a partition.
+    pub(crate) partition: Vec<SortBy>,
+    /// The functions, and the place of each result in the row.
+    pub(crate) calls: Vec<(usize, WindowCall)>,
+}
+
+/// The columns of the row that expressions above the groups use.
+pub(super) fn shown(above: &[&Expression], width: usize) -> Vec<usize> {
+    let mut places = BTreeSet::new();
+    for expression in above {
+        expression.visit(&mut |part| match &part.node {
+            Node::Column { index, .. } => {
+                places.insert(*index as usize);
+            }
+            // What it uses of the row is in its own plan.
+            Node::Subquery(subquery) if subquery.correlated => places.extend(0..width),
+            _ => {}
+        });
+    }
+    places.into_iter().filter(|place| *place < width).collect()
 }

@@ -14,7 +14,8 @@ use crate::plan::cost::{
     COLUMNS_LEAST, JOIN, LATER, LOOK, LOOKUP, PROBE, RANGE, RANGE_OF_PARTITION, ROWS_UNKNOWN, SEND,
     SEND_ROW,
 };
-use crate::plan::join::{JoinPlanner, JoinTree, Source};
+use crate::plan::from_table::{JoinTree, Source};
+use crate::plan::join::JoinPlanner;
 use crate::plan::operator::AccessPath;
 use crate::plan::selectivity::{self, ColumnOf, Columns};
 

@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use sql_expression::{
-    Binder, Clause, Expression, Node, OrderBy, Output, ResultType, Scope, SqlError, common_type,
+    Binder, Clause, Expression, OrderBy, Output, ResultType, Scope, SqlError, common_type,
 };
 use sql_parser::ast::{self, Expr, QueryBody};
 
-use crate::plan::Planner;
 use crate::plan::block::block;
-use crate::plan::derived_condition::Operands;
-use crate::plan::member::Ingredients;
-use crate::plan::operator::{Bounds, Formula, Operator, QueryPlan, SetKind, SortBy};
+use crate::plan::bound::{Ingredients, Operands};
+use crate::plan::limit::bounds;
+use crate::plan::operator::{Formula, Operator, QueryPlan, SetKind, SortBy};
+use crate::plan::planner::Planner;
+use crate::plan::set_operation::set_operator;
 use crate::result::ResultColumn;
 
 /// Plans a query without its WITH.
@@ -96,22 +97,6 @@ fn ordered(
         root = Operator::Limit { input: Box::new(root), bounds };
     }
     Ok(QueryPlan { ingredients, ..QueryPlan::new(columns, root, results, correlated) })
-}
-
-/// LIMIT, bound.
-pub(crate) fn bounds(
-    binder: &mut Binder<'_, '_>,
-    limit: Option<&ast::Limit>,
-) -> Result<Option<Bounds>, SqlError> {
-    let Some(limit) = limit else { return Ok(None) };
-    let mut bind = |expr: &Expr| match expr {
-        // Names are variables of stored routines here, never columns.
-        Expr::Column(name) => Err(SqlError::of::<1327>(&[&name.column.as_str()])),
-        _ => binder.bind(expr, Clause::Limit).map(Formula::new),
-    };
-    let count = Some(bind(&limit.count)?);
-    let offset = limit.offset.as_ref().map(bind).transpose()?;
-    Ok(Some(Bounds { count, offset }))
 }
 
 fn values(
@@ -206,44 +191,4 @@ fn set_operation(
         Box::new(Ingredients::Set(Operands { parts, kinds, results }))
     });
     Ok(QueryPlan { ingredients, ..QueryPlan::new(columns, root, results, correlated) })
-}
-
-/// The operator of a set operation over operands, each with its types.
-pub(super) fn set_operator<'t>(
-    operands: impl IntoIterator<Item = (Operator, &'t [ResultType])>,
-    kinds: &[SetKind],
-    results: &[ResultType],
-) -> Result<Operator, SqlError> {
-    let mut operands = operands.into_iter().map(|(root, of)| converted(root, of, results));
-    let first = operands.next().ok_or_else(|| SqlError::internal("a set operation of nothing"))?;
-    let rest: Vec<(SetKind, Operator)> = kinds.iter().copied().zip(operands).collect();
-    let types = results.iter().map(|result| result.sql_type.clone()).collect();
-    Ok(Operator::Set { first: Box::new(first), rest, types })
-}
-
-/// Rows with their values converted to the common types of a set operation.
-fn converted(mut root: Operator, of: &[ResultType], to: &[ResultType]) -> Operator {
-    let is_same = |(of, to): (&ResultType, &ResultType)| {
-        of.sql_type.kind == to.sql_type.kind && of.sql_type.decimals == to.sql_type.decimals
-    };
-    let signed_alike =
-        |(of, to): (&ResultType, &ResultType)| of.sql_type.unsigned == to.sql_type.unsigned;
-    if of.iter().zip(to).all(|pair| is_same(pair) && signed_alike(pair)) {
-        return root;
-    }
-    root.keep_digits(&|at| of.iter().zip(to).nth(at).is_some_and(|pair| !is_same(pair)));
-    let expressions = of
-        .iter()
-        .zip(to)
-        .enumerate()
-        .map(|(at, (of, to))| {
-            let column = Expression::column(at as u32, Arc::default(), of.clone());
-            if is_same((of, to)) {
-                return Formula::new(column);
-            }
-            let node = Node::Cast(Box::new(column));
-            Formula::new(Expression { node, result: to.clone() })
-        })
-        .collect();
-    Operator::Project { input: Box::new(root), expressions }
 }

@@ -11,7 +11,7 @@ use sqltype::{Datum, SqlType, TypeKind};
 use crate::catalog::default::{has_no_default, implicit_default};
 use crate::catalog::names::TableName;
 use crate::catalog::{ColumnDefault, ColumnDefinition, TableDefinition, error};
-use crate::plan::Planner;
+use crate::plan::planner::Planner;
 use crate::result::ResultColumn;
 use crate::session::Session;
 

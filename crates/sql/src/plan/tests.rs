@@ -1,16 +1,15 @@
 //! Which plans are kept, and for which parameters they are good.
 
 use collation::CollationId;
-use sqltype::{Datum, Decimal};
-
 use sql_parser::ast;
+use sqltype::{Datum, Decimal};
 
 use crate::catalog::harness::Harness;
 use crate::execute;
 use crate::execute::statement_plan::{PlanKind, StatementPlan};
-use crate::plan::Planner;
 use crate::plan::estimate::Estimates;
 use crate::plan::operator::{AccessPath, Operator, QueryPlan};
+use crate::plan::planner::Planner;
 
 fn harness() -> Harness {
     let mut harness = Harness::new();

@@ -16,51 +16,14 @@ use sql_parser::ast::{self, Expr, Ident, ObjectName, QueryBody, Select, SelectIt
 
 use crate::catalog::names::TableName;
 use crate::catalog::{TableDefinition, same_name, view};
+use crate::plan::block;
+use crate::plan::from;
 use crate::plan::operator::QueryPlan;
-use crate::plan::{Planner, block, common_table, from};
+use crate::plan::planner::Planner;
+use crate::plan::with;
 
 /// Longest name of a column.
 const NAME_MAX: usize = 64;
-
-/// What a planner knows of the views it is in.
-#[derive(Default)]
-pub(crate) struct Views {
-    /// Full names, the innermost last.
-    inside: Vec<String>,
-    /// The database that names without one mean; the session's default one if none.
-    pub(crate) database: Option<String>,
-    /// A name without database was looked up in the session's default one.
-    pub(crate) used_default: bool,
-    /// A variable was met.
-    pub(crate) met_variable: bool,
-}
-
-impl Views {
-    /// Whether no view is being planned.
-    pub(crate) fn are_empty(&self) -> bool {
-        self.inside.is_empty()
-    }
-
-    /// How many views are being planned, one inside the other.
-    pub(crate) fn depth(&self) -> usize {
-        self.inside.len()
-    }
-
-    /// Notes that a view is being planned, until [`Views::leave`].
-    pub(crate) fn enter(&mut self, full: String) {
-        self.inside.push(full);
-    }
-
-    /// The innermost view is planned.
-    pub(crate) fn leave(&mut self) {
-        self.inside.pop();
-    }
-
-    /// Whether a view of this full name is being planned: then it refers to itself.
-    pub(crate) fn are_inside(&self, full: &str) -> bool {
-        self.inside.iter().any(|name| name == full)
-    }
-}
 
 impl Planner<'_> {
     /// A name with the database it means.
@@ -187,7 +150,7 @@ pub(crate) fn kept_form(
     }
     let with = query.with.clone();
     if let Some(with) = &with {
-        common_table::define(planner, with, None)?;
+        with::define(planner, with, None)?;
     }
     name_columns(planner, &mut query.body, &names)?;
     Ok(query)
@@ -217,7 +180,7 @@ fn name_columns(
         QueryBody::Nested(query) => {
             let mark = planner.common.mark();
             if let Some(with) = query.with.clone() {
-                common_table::define(planner, &with, None)?;
+                with::define(planner, &with, None)?;
             }
             name_columns(planner, &mut query.body, names)?;
             planner.common.forget(mark);
@@ -232,7 +195,7 @@ fn name_columns(
             let rows = std::mem::replace(body, QueryBody::Values(Vec::new()));
             let derived = ast::DerivedTable {
                 lateral: false,
-                query: common_table::bare(rows),
+                query: with::bare(rows),
                 alias: Ident::from("values"),
                 columns: names.iter().map(|name| Ident::from(name.as_str())).collect(),
             };

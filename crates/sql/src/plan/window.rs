@@ -8,34 +8,7 @@
 
 use sql_expression::{Expression, SortKey, WindowCall};
 
-use crate::plan::operator::{Formula, Operator, SortBy};
-
-/// Window functions over the rows of a block, once these are grouped and filtered.
-///
-/// Behind the first `width` columns of a row stand the results of the functions, and behind those
-/// what is computed before: arguments and keys that are no columns.
-#[derive(Debug)]
-pub(crate) struct Windows {
-    pub(crate) input: Operator,
-    /// Columns of the row before the results.
-    pub(crate) width: usize,
-    /// How many results there are.
-    pub(crate) results: usize,
-    pub(crate) computed: Vec<Formula>,
-    pub(crate) steps: Vec<WindowStep>,
-}
-
-/// Functions whose windows have the same partitions and the same order.
-#[derive(Debug)]
-pub(crate) struct WindowStep {
-    /// By what rows are sorted: the partition's columns, then the order's. Nothing: they are in
-    /// this order already, by an earlier step.
-    pub(crate) sort: Option<Vec<SortBy>>,
-    /// Columns of the row that are the same in a partition.
-    pub(crate) partition: Vec<SortBy>,
-    /// The functions, and the place of each result in the row.
-    pub(crate) calls: Vec<(usize, WindowCall)>,
-}
+use crate::plan::operator::{Formula, Operator, SortBy, WindowStep, Windows};
 
 /// The operator that computes these functions over the rows of `input`.
 pub(crate) fn windows(input: Operator, width: usize, calls: Vec<WindowCall>) -> Operator {

@@ -18,6 +18,7 @@ use crate::information::schema::{
     column_key, databases as database_names, default_text, extra, index_rows, system_table_facts,
     table_facts, view_facts,
 };
+use crate::information::virtual_table;
 use crate::information::{self, Sequences};
 use crate::plan::shape;
 use crate::session::Session;
@@ -352,7 +353,7 @@ pub(super) fn events(session: &Session, schema: Option<&Ident>) -> Result<Listin
 }
 
 /// The CREATE TABLE statement of a computed table, as MySQL shows that of its own.
-pub(super) fn create_system_table(table: &information::VirtualTable) -> String {
+pub(super) fn create_system_table(table: &virtual_table::VirtualTable) -> String {
     let mut elements = Vec::new();
     for column in table.columns {
         let null = if column.nullable { "DEFAULT NULL" } else { "NOT NULL" };

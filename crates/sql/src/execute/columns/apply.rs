@@ -28,9 +28,10 @@ use crate::execute::columns::{
 use crate::execute::run::{ENDS, Run, alone};
 use crate::memory::Held;
 use crate::plan::estimate::Estimates;
-use crate::plan::keyed::{Keyed, runs_worth};
-use crate::plan::member::Search;
-use crate::plan::operator::{Formula, HashKey, Operator, QueryPlan, Subplan, TableScan};
+use crate::plan::keyed::runs_worth;
+use crate::plan::operator::{
+    Formula, HashKey, Keyed, Operator, QueryPlan, Search, Subplan, TableScan,
+};
 
 /// How much cheaper it is to run a keyed subquery on columns than on rows.
 const COLUMNS_GAIN: usize = 10;

@@ -13,9 +13,9 @@ use sqltype::Datum;
 use crate::catalog::column_at;
 use crate::execute::insert::Target;
 use crate::execute::update::{check_generated, default_value};
-use crate::plan::Planner;
 use crate::plan::from;
 use crate::plan::operator::Formula;
+use crate::plan::planner::Planner;
 use crate::rows::Row;
 
 /// A planned ON DUPLICATE KEY UPDATE.

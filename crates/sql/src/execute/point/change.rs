@@ -28,10 +28,12 @@ use crate::execute::run::Run;
 use crate::execute::scan::{datum_of, kernel_columns};
 use crate::insert_id::InsertId;
 use crate::kernel::{Failure, Rejected};
-use crate::plan::Planner;
 use crate::plan::from::{self, From, Within};
-use crate::plan::join::{JoinPlanner, JoinTree, Source};
+use crate::plan::from_table::{JoinTree, Source};
+use crate::plan::join::JoinPlanner;
 use crate::plan::operator::{AccessPath, Operator, TableScan};
+use crate::plan::planner::Planner;
+use crate::plan::predicate;
 use crate::result::Outcome;
 use crate::session::Session;
 
@@ -91,7 +93,7 @@ fn row_by_key(
         return Ok(None);
     }
     let mut conditions = Vec::new();
-    from::split(Binder::new(&scope, planner).bind(filter, Clause::Where)?, &mut conditions);
+    predicate::split(Binder::new(&scope, planner).bind(filter, Clause::Where)?, &mut conditions);
     let width = scope.width() as usize;
     let pauses = planner.session.pauses();
     let joins = JoinPlanner { tables: &tables, width, pauses };

@@ -30,7 +30,7 @@ use crate::execute::run::{Boxed, Run};
 use crate::execute::scan::{datum_of, partitions};
 use crate::kernel::Scan;
 use crate::large::read::complete_locked;
-use crate::plan::Planner;
+use crate::plan::planner::Planner;
 use crate::rows::Row;
 
 /// The most tables that a change goes through, the statement's own among them, as in InnoDB.

@@ -4,8 +4,8 @@ use sql_parser::ast::Statement;
 
 use crate::catalog::harness::Harness;
 use crate::hint::StatementHints;
-use crate::plan::Planner;
 use crate::plan::operator::{AccessPath, Operator, TableScan};
+use crate::plan::planner::Planner;
 
 fn harness() -> Harness {
     let mut harness = Harness::new();
