@@ -62,6 +62,12 @@ pub struct Subscription {
     complete: BTreeMap<u16, Vec<Life>>,
     positions: BTreeMap<Address, StreamPosition>,
     found: BTreeMap<Epoch, Vec<RowChange>>,
+    /// The newest epoch that a replica has called complete.
+    newest: Epoch,
+    /// Slots that no table uses any more, with an epoch after all of their changes.
+    ends: BTreeMap<u16, Epoch>,
+    /// A node group has gone whose last changes were not fetched: what is whole begins here.
+    lost: Option<Epoch>,
     /// When epochs ended that have not been delivered.
     ended: BTreeMap<Epoch, u64>,
     /// The latest time delivered.
@@ -79,6 +85,9 @@ impl Subscription {
             complete: BTreeMap::new(),
             positions: BTreeMap::new(),
             found: BTreeMap::new(),
+            newest: delivered,
+            ends: BTreeMap::new(),
+            lost: None,
             ended: BTreeMap::new(),
             ended_last: 0,
         }
@@ -131,10 +140,14 @@ impl Subscription {
 
     /// Sees to it that each slot has a reader that is a complete replica; false if one has none.
     fn choose(&mut self, cluster: &ClusterState) -> bool {
-        let mut changed = self.readers.len() != cluster.slots.len();
-        let mut all = !cluster.slots.is_empty();
-        for (at, slot) in cluster.slots.iter().enumerate() {
-            let at = at as u16;
+        // Of a group that was dropped nobody is left to be asked.
+        let there = |at: usize| cluster.is_used(at) || !cluster.slots[at].replicas.is_empty();
+        let there: Vec<usize> = (0..cluster.slots.len()).filter(|at| there(*at)).collect();
+        let mut changed = self.readers.len() != there.len();
+        let mut all = !there.is_empty();
+        self.note_ends(cluster, &there);
+        for at in there {
+            let (at, slot) = (at as u16, &cluster.slots[at]);
             let complete = slot.replicas.iter().filter(|replica| !replica.syncing);
             let lives: Vec<Life> = complete
                 .filter_map(|r| Some((r.node, cluster.members.get(&r.node)?.incarnation)))
@@ -170,6 +183,32 @@ impl Subscription {
         all
     }
 
+    /// Notes from which epoch on slots have no changes that no table uses any more, and forgets
+    /// those that are gone.
+    fn note_ends(&mut self, cluster: &ClusterState, there: &[usize]) {
+        // Tables left the slot before this state; what they changed is in epochs that have begun.
+        let begun = Epoch(self.newest.0 + EPOCHS_BEGUN);
+        for at in there {
+            if cluster.is_used(*at) {
+                self.ends.remove(&(*at as u16));
+            } else {
+                self.ends.entry(*at as u16).or_insert(begun);
+            }
+        }
+        let there: BTreeSet<u16> = there.iter().map(|at| *at as u16).collect();
+        let gone: Vec<u16> =
+            self.readers.keys().copied().filter(|slot| !there.contains(slot)).collect();
+        for slot in gone {
+            self.readers.remove(&slot);
+            self.complete.remove(&slot);
+            self.poor.retain(|(of, _), _| *of != slot);
+            let end = self.ends.remove(&slot);
+            if end.is_none_or(|end| self.delivered < end) {
+                self.lost = Some(self.newest.max(self.delivered).next());
+            }
+        }
+    }
+
     /// Takes the answers to what [`Subscription::fetches`] has said; those that are missing were
     /// not given.
     pub fn take(
@@ -183,8 +222,12 @@ impl Subscription {
             .filter(|(to, _)| !answered.contains(to))
             .map(|(to, _)| (*to, None))
             .collect();
+        if let Some(from) = self.lost {
+            return Delivery::Broken { from };
+        }
         let next = self.delivered.next();
         for (from, piece) in answers {
+            self.newest = self.newest.max(piece.complete);
             if piece.kept_from.is_none_or(|kept_from| kept_from > next) {
                 lacking.push((from, piece.kept_from));
                 continue;
@@ -242,6 +285,9 @@ impl Subscription {
         }
     }
 }
+
+/// Epochs that may have begun after the newest that a replica has called complete.
+const EPOCHS_BEGUN: u64 = 3;
 
 /// Later than all epochs.
 const EVER: Epoch = Epoch((1 << 62) - 1);

@@ -22,6 +22,7 @@ mod draft;
 mod durable;
 mod followers;
 mod forming;
+mod growing;
 mod leadership;
 mod lease;
 mod links;

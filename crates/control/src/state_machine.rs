@@ -10,6 +10,7 @@
 //! When to propose what (`control::leadership`); agreement on the log (`consensus`).
 
 mod catalog;
+mod groups;
 
 use model::{
     ClusterId, ClusterState, Command, ControlIndex, Epoch, ErrorCode, Incarnation, Member,
@@ -52,6 +53,11 @@ pub fn apply(state: &ClusterState, index: ControlIndex, command: &Command) -> Cl
         Command::StartSync { node, incarnation } => start_sync(&mut next, *node, *incarnation),
         Command::Activate { node, incarnation } => activate(&mut next, *node, *incarnation),
         Command::Leave { node, incarnation } => leave(&mut next, *node, *incarnation),
+        Command::CreateGroup { nodes } => groups::create(&mut next, nodes),
+        Command::OpenGroup { group } => groups::open(&mut next, *group),
+        Command::RetireGroup { group } => groups::retire(&mut next, *group),
+        Command::DropGroup { group } => groups::drop(&mut next, *group),
+        Command::Reorganize { wanted } => groups::reorganize(&mut next, *wanted),
         Command::TakeoverDone { node, incarnation } => {
             next.takeovers.retain(|t| t.node != *node || t.incarnation != *incarnation);
         }
@@ -93,13 +99,15 @@ fn remove_member(state: &mut ClusterState, node: NodeId, incarnation: Incarnatio
     if had_coordinators {
         state.takeovers.push(takeover);
     }
-    for slot in &mut state.slots {
+    for at in 0..state.slots.len() {
+        let used = state.is_used(at);
+        let slot = &mut state.slots[at];
         let held = slot.replicas.iter().any(|r| r.node == node && !r.syncing);
         remove_replica(&mut slot.replicas, node);
         if slot.replicas.is_empty() && held {
             slot.last = Some(node);
         }
-        state.stopped |= slot.replicas.is_empty();
+        state.stopped |= slot.replicas.is_empty() && used;
     }
 }
 
@@ -151,7 +159,7 @@ fn start(state: &mut ClusterState, groups: &[Vec<NodeId>]) {
 fn restart(state: &mut ClusterState, generation: u32, epoch: Epoch, back: &[Returned]) {
     let next = state.restarts.len() as u32 + 1;
     let is_back = |node: NodeId| back.iter().any(|one| one.node == node);
-    let covered = state.slots.iter().all(|slot| slot.sources().any(is_back));
+    let covered = state.used_slots().all(|slot| slot.sources().any(is_back));
     let fits = generation == next && epoch.generation() < generation && !state.slots.is_empty();
     if !fits || !covered || !back.iter().all(|one| may_return(state, one)) {
         return;
@@ -236,7 +244,11 @@ fn start_sync(state: &mut ClusterState, node: NodeId, incarnation: Incarnation) 
         return;
     };
     for slot in state.slots.iter_mut().filter(|slot| usize::from(slot.group) == group) {
-        slot.replicas.insert(1, cluster::Replica { node, syncing: true });
+        // Where nobody is, there is nothing to be given: no table uses the slot.
+        let first = slot.replicas.is_empty();
+        let at = usize::from(!first);
+        slot.replicas.insert(at, cluster::Replica { node, syncing: !first });
+        slot.last = None;
     }
     set_status(state, node, MemberStatus::Syncing);
 }
@@ -266,7 +278,7 @@ fn leave(state: &mut ClusterState, node: NodeId, incarnation: Incarnation) {
     let stays = |r: &cluster::Replica| {
         r.node != node && !r.syncing && state.members[&r.node].status == MemberStatus::Active
     };
-    let replaceable = state.slots.iter().all(|slot| {
+    let replaceable = state.used_slots().all(|slot| {
         !slot.replicas.iter().any(|r| r.node == node) || slot.replicas.iter().any(stays)
     });
     if active && replaceable {

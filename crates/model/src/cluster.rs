@@ -10,9 +10,13 @@
 //!    replica never is first.
 //! 2. A node is in a slot only while it is a member.
 //! 3. A cluster with members has its identity.
-//! 4. Every slot of a started cluster has an active replica, or the cluster is stopped.
+//! 4. Every slot of a started cluster that a layout names has an active replica, or the cluster is
+//!    stopped.
+//! 5. Where partitions of a table live follows from its identity: the newest layout that began
+//!    before it. It stays there.
 
 mod change;
+mod layout;
 mod pieces;
 mod setting;
 mod stream;
@@ -31,6 +35,7 @@ use crate::ids::{
 use crate::schema::{Column, Description, LargeForm, Table};
 
 pub use change::{StateChange, TableChange};
+pub use layout::{Layout, Moves};
 pub use pieces::{Assembled, CatalogPiece, Pieces, StateAssembly, StatePiece, StatePieces};
 pub use setting::{SETTINGS_BYTES_MAX, SETTINGS_MAX, Setting, SettingChange, Settings};
 pub use stream::{BINLOG_STREAMS, STREAMS_MAX, Stream};
@@ -90,7 +95,7 @@ pub struct Replica {
     pub syncing: bool,
 }
 
-/// Where a share of all partitions lives. Partition `p` of every table uses slot `p mod slots`.
+/// Where a share of partitions lives. Which slots a table uses its [`Layout`] says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlacementSlot {
     /// Position of the node group.
@@ -136,10 +141,19 @@ pub struct ClusterState {
     pub members: BTreeMap<NodeId, Member>,
     /// Highest incarnation ever admitted, by node; survives the member.
     pub incarnations: BTreeMap<NodeId, Incarnation>,
-    /// Configured node groups.
+    /// Node groups; those that were dropped are empty, so that the others keep their numbers.
     pub groups: Vec<Vec<NodeId>>,
-    /// Placement, fixed in number when the cluster starts.
+    /// Placement. Slots keep their numbers; those that no layout names hold nothing.
     pub slots: Vec<PlacementSlot>,
+    /// Which slots tables use, oldest first. None while all tables use all slots.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub layouts: Vec<Layout>,
+    /// Groups that new tables do not use any more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub retired: Vec<u16>,
+    /// SQL nodes are to move the tables of older layouts to the newest.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reorganizing: bool,
     /// Restarts of the whole cluster, oldest first: the restart of position `i` began generation
     /// `i + 1` with the rows of this epoch. Later epochs of generations before never happened.
     pub restarts: Vec<Epoch>,
@@ -526,6 +540,31 @@ pub enum Command {
         /// Its life.
         incarnation: Incarnation,
     },
+    /// Forms a node group of nodes that are in none. It holds nothing yet.
+    CreateGroup {
+        /// As many as the other groups have.
+        nodes: Vec<NodeId>,
+    },
+    /// New tables use the group from now on. Its nodes are complete.
+    OpenGroup {
+        /// Its number.
+        group: u16,
+    },
+    /// New tables do not use the group any more, and those that do are to be moved.
+    RetireGroup {
+        /// Its number.
+        group: u16,
+    },
+    /// Ends a group that holds nothing. Its nodes leave.
+    DropGroup {
+        /// Its number.
+        group: u16,
+    },
+    /// Tables of older layouts are to be moved to the newest, or are to stay.
+    Reorganize {
+        /// Whether they are to be moved.
+        wanted: bool,
+    },
     /// All transactions of a dead life are settled.
     TakeoverDone {
         /// The dead node.
@@ -549,6 +588,11 @@ impl Command {
     pub fn since(&self) -> u16 {
         match self {
             Command::Schema { change, .. } => change.since(),
+            Command::CreateGroup { .. }
+            | Command::OpenGroup { .. }
+            | Command::RetireGroup { .. }
+            | Command::DropGroup { .. }
+            | Command::Reorganize { .. } => 17,
             _ => 1,
         }
     }
@@ -593,18 +637,18 @@ impl ClusterState {
 
     /// The slot of a partition.
     pub fn slot_of(&self, partition: PartitionId) -> &PlacementSlot {
-        &self.slots[self.slot_index(partition.index)]
+        &self.slots[self.slot_index(partition)]
     }
 
-    /// The position of the slot that partitions with this index use.
-    pub fn slot_index(&self, index: PartitionIndex) -> usize {
-        usize::from(index.0) % self.slots.len()
+    /// The position of the slot that a partition uses.
+    pub fn slot_index(&self, partition: PartitionId) -> usize {
+        self.place_of(partition).0
     }
 
     /// The participant that holds a replica of `partition` on the member `node`.
     pub fn participant(&self, partition: PartitionId, node: NodeId) -> Address {
         let workers = self.members.get(&node).map_or(1, |m| m.workers.max(1));
-        let row = usize::from(partition.index.0) / self.slots.len();
+        let row = self.place_of(partition).1;
         let worker = (row + partition.table.anchor().0 as usize) % usize::from(workers);
         Address { node, worker: WorkerId(worker as u8), actor: ActorKind::Participant }
     }
@@ -679,8 +723,10 @@ impl ClusterState {
                 assert!(order > 0 || !replica.syncing, "slot {at}: syncing primary");
                 seen.push(replica.node);
             }
-            assert!(!slot.replicas.is_empty() || self.stopped, "slot {at}: empty yet running");
+            let empty = slot.replicas.is_empty() && self.is_used(at);
+            assert!(!empty || self.stopped, "slot {at}: empty yet running");
         }
+        self.check_layouts();
         for change in self.table_changes(before) {
             if let Some(table) = change.after {
                 self.check_table(table);

@@ -9,6 +9,10 @@ use crate::ids::NodeId;
 pub struct Config {
     /// The data nodes of the cluster, in the order that forms node groups.
     pub data_nodes: Vec<NodeId>,
+    /// Data nodes that are in no node group at first: the cluster is founded without them, and they
+    /// wait as members until a group is formed of them.
+    #[doc(alias = "NodeGroup=65536")]
+    pub spare_nodes: Vec<NodeId>,
     /// The management nodes; the first that lives breaks ties.
     pub management_nodes: Vec<NodeId>,
     /// The data nodes at the same place as this node; empty if places are unknown. Committed reads
@@ -124,6 +128,7 @@ impl Config {
     pub fn new(data_nodes: Vec<NodeId>, management_nodes: Vec<NodeId>, replicas: u8) -> Self {
         Self {
             data_nodes,
+            spare_nodes: Vec::new(),
             management_nodes,
             nearby: Vec::new(),
             replicas,
@@ -163,6 +168,11 @@ impl Config {
             recovery_work: 60,
             start_partial_timeout: Duration::from_secs(30),
         }
+    }
+
+    /// Whether a node is a data node, in a group or not.
+    pub fn is_data_node(&self, node: NodeId) -> bool {
+        self.data_nodes.contains(&node) || self.spare_nodes.contains(&node)
     }
 
     /// Replaces limits and intervals by draws, small ones among them, so that limits are met.

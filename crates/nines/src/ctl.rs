@@ -12,6 +12,7 @@ mod backup;
 mod certificates;
 mod end;
 mod events;
+mod groups;
 mod keys;
 mod look;
 mod show;
@@ -228,6 +229,7 @@ impl Session<'_> {
                     "ordered: the cluster goes back to epoch {epoch}; `show` tells when it serves"
                 ))
             }
+            What::NodeGroups(order) => groups::run(self, json, &order),
             What::RotateKeys(only) => keys::rotate(self, only),
             What::Certificates(order) => certificates::run(self, json, order),
             What::Backup(order) => {

@@ -234,7 +234,7 @@ impl Worker {
             self.inbox.drop_from(node, incarnation);
             // Nothing was exchanged with a life that this worker does not know as a member yet.
             let both_hold_rows = self.actors.participant.is_some()
-                && self.shared.config.data_nodes.contains(&node)
+                && self.shared.config.is_data_node(node)
                 && self.shared.cluster.member(node, incarnation).is_some();
             if both_hold_rows && !closed {
                 self.severed.insert((node, incarnation));

@@ -9,6 +9,7 @@
 //! The faults themselves (`world`).
 
 mod disks;
+mod groups;
 mod hangs;
 mod links;
 mod rot;
@@ -277,8 +278,7 @@ impl Chaos {
         }
         let stays = |node: NodeId| !victims.contains(&node) && self.sound(world, node);
         let slots_live = state
-            .slots
-            .iter()
+            .used_slots()
             .all(|slot| slot.replicas.iter().any(|r| !r.syncing && stays(r.node)));
         let mut voters: BTreeSet<NodeId> = world.voters();
         // A dead life keeps its vote until it is removed, also when the next one runs already.
@@ -287,7 +287,8 @@ impl Chaos {
         voters.extend(dead.map(|(node, _)| node));
         // Whoever is on its way back is given its vote before it can be counted on.
         let doomed = victims.iter().chain(self.armed.keys()).copied();
-        voters.extend(doomed.filter(|node| world.setup().config.data_nodes.contains(node)));
+        let config = &world.setup().config;
+        voters.extend(doomed.filter(|node| config.is_data_node(*node)));
         let remaining = voters.iter().filter(|node| stays(**node)).count();
         slots_live && 2 * remaining > voters.len()
     }

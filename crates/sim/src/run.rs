@@ -127,6 +127,7 @@ fn course(world: &mut World, chaos: &mut Chaos, lab: &Rc<Lab>) -> Result<(), Str
     reach(world, "the tables are made", 60, |_| lab.phase() == Phase::Working)?;
     world.run_for(Duration::from_millis(300));
     let floor = world.newest_epoch();
+    chaos.grow(world);
     chaos.rage(world);
     reach(world, "all nodes are active again", 90, World::all_active)?;
     all_progress(world, lab)?;

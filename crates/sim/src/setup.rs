@@ -15,6 +15,10 @@ const DISKS_PERCENT: u64 = 50;
 /// Share of the drawn clusters with SQL nodes. It is drawn apart, so that the others are what
 /// they would be without.
 const SQL_PERCENT: u64 = 30;
+/// Draws whether a run has data nodes for one more group.
+const GROWTH_DRAW: u64 = 0x6406;
+/// Chance in a hundred that it has.
+const GROWTH_PERCENT: u64 = 25;
 /// Makes that draw differ from others of the seed, and leaves alone those that are known to notice
 /// mutations.
 const SQL_DRAW: u64 = 0xA0;
@@ -152,6 +156,11 @@ impl Setup {
         };
         setup.check_every = *prng.pick(&[4, 16, 64]);
         setup.place_nodes();
+        // Seeds that are known to notice mutations stay what they are.
+        let grows = mutation == Mutation::None;
+        if grows && Prng::new(seed ^ GROWTH_DRAW).percent(GROWTH_PERCENT) && setup.groups < 3 {
+            setup = setup.with_spare_group();
+        }
         let mut config = (*setup.config).clone();
         let mut of_disks = Prng::new(seed ^ 0xD15C);
         config.disk = of_disks.percent(DISKS_PERCENT) || disks;
@@ -209,6 +218,14 @@ impl Setup {
     /// Sets the number of client nodes.
     pub fn clients(mut self, clients: u16) -> Self {
         self.clients = clients;
+        self
+    }
+
+    /// Adds data nodes for one more node group, which the cluster is founded without.
+    pub fn with_spare_group(mut self) -> Self {
+        let first = u16::from(self.replicas) * self.groups + 1;
+        let config = Arc::make_mut(&mut self.config);
+        config.spare_nodes = (first..first + u16::from(self.replicas)).map(NodeId).collect();
         self
     }
 

@@ -207,11 +207,13 @@ impl World {
         if config.disk {
             world.ambient.disks.set(true);
             let mut prng = Prng::new(world.setup.seed ^ 0xD15C);
-            for node in config.data_nodes.iter().chain(&config.management_nodes) {
+            let spare = &config.spare_nodes;
+            for node in config.data_nodes.iter().chain(&config.management_nodes).chain(spare) {
                 world.disks.insert(*node, Disk::new(world.setup.disk, prng.fork()));
             }
         }
-        let data = config.data_nodes.iter().map(|node| (*node, Kind::Data));
+        let data = config.data_nodes.iter().chain(&config.spare_nodes);
+        let data = data.map(|node| (*node, Kind::Data));
         let management = config.management_nodes.iter().map(|node| (*node, Kind::Management));
         let clients = world.setup.client_nodes().map(|node| (node, Kind::Client));
         for (node, kind) in data.chain(management).chain(clients) {
@@ -826,8 +828,13 @@ impl World {
             process.is_running() && fit && process.cluster().index == newest.index
         };
         let config = &self.setup.config;
+        // Who is in no group waits.
+        let grouped = |node: &&NodeId| newest.groups.iter().any(|group| group.contains(node));
+        let spare = || config.spare_nodes.iter();
         newest.started
             && newest.takeovers.is_empty()
+            && spare().all(|node| newest.member(*node, self.process(*node).incarnation).is_some())
+            && spare().filter(grouped).all(complete)
             && config.data_nodes.iter().chain(&config.management_nodes).all(complete)
     }
 }

@@ -21,6 +21,7 @@ mod foreign;
 mod foreign_key;
 mod index;
 mod modify;
+pub(crate) mod moves;
 mod rebuild;
 pub(crate) mod restore;
 mod temporary;

@@ -264,6 +264,7 @@ impl SqlNode {
         }
         self.analyze(ctx);
         self.archive(ctx);
+        self.move_tables(ctx);
         self.arm(ctx);
     }
 

@@ -13,6 +13,12 @@ impl ClusterConfig {
         self.groups.iter().flat_map(|group| group.nodes.iter().copied()).collect()
     }
 
+    /// The ids of the data nodes that are in no group, ascending.
+    pub fn spare_node_ids(&self) -> Vec<NodeId> {
+        let data = self.nodes_of(Role::Data).map(|node| node.id);
+        data.filter(|node| self.group_of(*node).is_none()).collect()
+    }
+
     /// The ids of the management nodes, ascending.
     pub fn management_node_ids(&self) -> Vec<NodeId> {
         self.nodes_of(Role::Management).map(|node| node.id).collect()
@@ -23,6 +29,7 @@ impl ClusterConfig {
     pub fn kernel(&self, node: NodeId, workers: u8, data_memory: u64) -> Config {
         let (data, management) = (self.data_node_ids(), self.management_node_ids());
         let mut config = Config::new(data, management, self.replicas());
+        config.spare_nodes = self.spare_node_ids();
         config.disk = true;
         config.nearby = self.nearby(node);
         // Other roles know no parameters of data nodes. What all data nodes have alike, they take

@@ -12,7 +12,8 @@ use crate::parameter::{Parameter, Status};
 use crate::problem::Problems;
 use crate::value::Value;
 
-/// Forms node groups: where no `NodeGroup` is given, by the order of ids.
+/// Forms node groups: where no `NodeGroup` is given, by the order of ids. Nodes of `NodeGroup=65536`
+/// are in none.
 pub(super) fn groups(
     nodes: &[Block],
     ids: &[Option<NodeId>],
@@ -20,7 +21,9 @@ pub(super) fn groups(
 ) -> Vec<NodeGroup> {
     let mut data: Vec<(NodeId, &Block)> = Vec::new();
     for (block, id) in nodes.iter().zip(ids) {
-        if let (SectionKind::Data, Some(id)) = (block.kind, id) {
+        let grouped = block.settings.number("NodeGroup") != Some(NO_GROUP)
+            || block.settings.given("NodeGroup").is_none();
+        if let (SectionKind::Data, Some(id), true) = (block.kind, id, grouped) {
             data.push((*id, block));
         }
     }
@@ -54,10 +57,6 @@ pub(super) fn groups(
             Some(_) => {
                 let what =
                     format!("NodeGroup={number} has more nodes than NoOfReplicas={replicas}");
-                problems.add(line, what);
-            }
-            None if number == NO_GROUP => {
-                let what = "NodeGroup=65536, a node without a group, is not available yet";
                 problems.add(line, what);
             }
             None => {

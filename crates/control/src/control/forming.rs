@@ -82,9 +82,14 @@ impl Control {
         }
     }
 
+    /// The configured nodes that a cluster is founded by: all but the data nodes without a group.
+    pub(super) fn founders(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.config.data_nodes.iter().chain(&self.config.management_nodes).copied()
+    }
+
     /// All configured data and management nodes.
     pub(super) fn configured(&self) -> impl Iterator<Item = NodeId> + '_ {
-        self.config.data_nodes.iter().chain(&self.config.management_nodes).copied()
+        self.founders().chain(self.config.spare_nodes.iter().copied())
     }
 
     fn hinted_leaders(&self) -> Vec<NodeId> {
@@ -97,7 +102,7 @@ impl Control {
     }
 
     fn may_found(&self, now: Instant) -> bool {
-        let lowest = self.configured().min() == Some(self.node) && !self.consensus.has_log();
+        let lowest = self.founders().min() == Some(self.node) && !self.consensus.has_log();
         // An answer is good for as long as its sender would have repeated it.
         let fresh = self.config.heartbeat_interval.times(8);
         let alone = |node: NodeId| {
@@ -105,7 +110,7 @@ impl Control {
                 .get(&node)
                 .is_some_and(|answer| answer.cluster.is_none() && now.since(answer.at) < fresh)
         };
-        lowest && self.configured().filter(|node| *node != self.node).all(alone)
+        lowest && self.founders().filter(|node| *node != self.node).all(alone)
     }
 
     /// Nodes whose disks have rows of a cluster that nobody has the control log of.
@@ -149,7 +154,7 @@ impl Control {
     }
 
     fn configured_role(&self, node: NodeId) -> Option<NodeRole> {
-        if self.config.data_nodes.contains(&node) {
+        if self.config.is_data_node(node) {
             Some(NodeRole::Data)
         } else {
             self.config.management_nodes.contains(&node).then_some(NodeRole::Management)

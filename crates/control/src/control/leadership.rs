@@ -539,7 +539,7 @@ impl Control {
             member.status != MemberStatus::Leaving && !leadership.condemned.contains(&node)
         };
         let complete = |node: NodeId, member: &Member| {
-            !self.state.started
+            (!self.state.started && self.config.data_nodes.contains(&node))
                 || member.status == MemberStatus::Active
                 || leadership.complete.contains(&node)
         };
@@ -684,6 +684,7 @@ impl Control {
                 _ => {}
             }
         }
+        steps.extend(self.next_step_of_groups());
         for step in steps {
             self.propose(step);
         }
@@ -741,7 +742,7 @@ impl Control {
     /// Starts the cluster when everyone configured is there and the voters are as they should be.
     fn propose_start(&mut self, now: Instant) {
         let all = self
-            .configured()
+            .founders()
             .all(|node| self.state.members.contains_key(&node) && self.has_caught_up(now, node));
         let settled = self.consensus.config_settled()
             && self.wanted_voters(now).as_ref() == Some(&self.consensus.config().voters);

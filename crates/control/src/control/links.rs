@@ -53,7 +53,7 @@ impl Control {
         let Some(link) = self.broken.get(&node) else {
             return;
         };
-        let holds_rows = |node: &NodeId| self.config.data_nodes.contains(node);
+        let holds_rows = |node: &NodeId| self.config.is_data_node(*node);
         let lossy = holds_rows(&node) && holds_rows(&self.node);
         if !link.closed && !lossy {
             self.broken.remove(&node);

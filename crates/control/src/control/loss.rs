@@ -154,10 +154,9 @@ impl Control {
         epoch: Option<Epoch>,
         (durable, witness): (Epoch, NodeId),
     ) -> String {
-        let slots = &self.state.slots;
-        let sources: BTreeSet<NodeId> = slots.iter().flat_map(|slot| slot.sources()).collect();
-        let absent =
-            slots.iter().filter(|slot| !slot.sources().any(|node| back.contains_key(&node)));
+        let slots = || self.state.used_slots();
+        let sources: BTreeSet<NodeId> = slots().flat_map(|slot| slot.sources()).collect();
+        let absent = slots().filter(|slot| !slot.sources().any(|node| back.contains_key(&node)));
         let absent: BTreeSet<NodeId> = absent.flat_map(|slot| slot.sources()).collect();
         if !absent.is_empty() {
             return format!(

@@ -137,7 +137,7 @@ impl Control {
         }
         let back = self.back(ctx.now());
         let sources: BTreeSet<NodeId> =
-            self.state.slots.iter().flat_map(|slot| slot.sources()).collect();
+            self.state.used_slots().flat_map(|slot| slot.sources()).collect();
         let missing = sources.iter().any(|node| !back.contains_key(node));
         let waited = ctx.now().since(self.led_since()) >= self.config.start_partial_timeout;
         let lent =
@@ -193,7 +193,7 @@ impl Control {
             epoch == Epoch(0) || back.get(&node).is_some_and(|life| life.oldest <= epoch)
         };
         let newest = |slot: &model::cluster::PlacementSlot| slot.sources().filter_map(saved).max();
-        let newest: Option<Vec<Epoch>> = self.state.slots.iter().map(newest).collect();
+        let newest: Option<Vec<Epoch>> = self.state.used_slots().map(newest).collect();
         let newest = newest?.into_iter();
         let epoch = match ctx.mutated(Mutation::RestartTakesNewest) {
             true => newest.max()?,
@@ -205,7 +205,7 @@ impl Control {
             source && has && reaches(node, epoch)
         };
         let covers = |slot: &model::cluster::PlacementSlot| slot.sources().any(holds);
-        if !self.state.slots.iter().all(covers) {
+        if !self.state.used_slots().all(covers) {
             return None;
         }
         let mut members = Vec::new();

@@ -472,7 +472,7 @@ fn partition_count_of(state: &ClusterState, asked: u16) -> Result<u16, ErrorCode
     }
     // One partition per slot and worker keeps every worker of every node busy.
     let workers = state.data_members().map(|(_, m)| usize::from(m.workers)).max().unwrap_or(1);
-    let count = (state.slots.len() * workers).clamp(1, usize::from(BUCKET_COUNT));
+    let count = (state.newest_slots().len() * workers).clamp(1, usize::from(BUCKET_COUNT));
     Ok(count as u16)
 }
 

@@ -1,6 +1,6 @@
 //! Membership in the state machine: admission, placement, removal, the survival rules.
 
-use model::{Column, ColumnType, StateChange, Value};
+use model::{Column, ColumnType, StateChange, TableId, Value};
 
 use super::*;
 
@@ -290,6 +290,10 @@ fn table(name: &str) -> SchemaChange {
 
 #[test]
 fn schema_answers_recognise_repeats() {
+    if !log.state.databases.contains_key("d") {
+        let state = &mut log.state;
+        state.databases.insert("d".into(), Default::default());
+    }
     let session = SessionId { node: NodeId(200), incarnation: Incarnation(1), number: 1 };
     let schema = |number, change| Command::Schema { session, number, change };
     let mut log = Log::new();
@@ -313,10 +317,10 @@ fn schema_answers_are_bounded() {
     let session = |number| SessionId { node: NodeId(200), incarnation: Incarnation(1), number };
     for number in 0..SCHEMA_SESSIONS_MAX as u32 + 2 {
         // Refused changes are answered too.
-        let change = SchemaChange::DropTable { table: model::TableId(999) };
+        let change = SchemaChange::DropTable { table: TableId(999) };
         log.run(Command::Schema { session: session(number), number: 1, change });
         if number == 10 {
-            let change = SchemaChange::DropTable { table: model::TableId(999) };
+            let change = SchemaChange::DropTable { table: TableId(999) };
             log.run(Command::Schema { session: session(0), number: 2, change });
         }
     }
@@ -325,4 +329,171 @@ fn schema_answers_are_bounded() {
     assert!(log.state.schema_answers.contains_key(&session(0)), "answered again later");
     assert!(!log.state.schema_answers.contains_key(&session(1)));
     assert!(!log.state.schema_answers.contains_key(&session(2)));
+}
+
+fn create_table(log: &mut Log, name: &str) -> TableId {
+    let column = |name: &str, nullable| Column {
+        name: name.into(),
+        column_type: ColumnType::Int(8),
+        nullable,
+        default: Value::Null,
+    };
+    let change = SchemaChange::CreateTable {
+        name: name.into(),
+        columns: vec![column("k", false), column("v", true)],
+        primary_key: vec![0],
+        distribution_key: vec![],
+        partition_count: 0,
+        ordered_indexes: vec![],
+        unique_indexes: vec![("v".into(), vec![1])],
+        large: None,
+        description: Default::default(),
+    };
+    if !log.state.databases.contains_key("d") {
+        let state = &mut log.state;
+        state.databases.insert("d".into(), Default::default());
+    }
+    let session = SessionId { node: NodeId(200), incarnation: Incarnation(1), number: 1 };
+    let number = log.state.schema_answers.get(&session).map_or(1, |(last, _)| last + 1);
+    log.run(Command::Schema { session, number, change });
+    log.state.table_named(name).unwrap().id
+}
+
+/// Groups in which the table, and those behind it, have partitions.
+fn groups_of(state: &ClusterState, table: TableId) -> Vec<u16> {
+    let behind = state.tables.values().filter(|t| t.id == table || t.hidden_behind == Some(table));
+    let places = behind.flat_map(|table| state.partitions(table));
+    let mut groups: Vec<u16> = places.map(|place| state.slot_of(place).group).collect();
+    groups.sort_unstable();
+    groups.dedup();
+    groups
+}
+
+/// A cluster of nodes 1 and 2 with a table, and nodes 3 and 4 in a group of their own.
+fn grown() -> (Log, TableId) {
+    let mut log = Log::started(2, 2);
+    let old = create_table(&mut log, "d.old");
+    for node in [3, 4] {
+        log.add(node, 1);
+    }
+    log.run(Command::CreateGroup { nodes: vec![NodeId(3), NodeId(4)] });
+    for node in [3, 4] {
+        log.sync(node, 1);
+        log.activate(node, 1);
+    }
+    log.run(Command::OpenGroup { group: 1 });
+    (log, old)
+}
+
+#[test]
+fn new_tables_use_a_new_group_and_old_ones_stay() {
+    let before = Log::started(2, 2);
+    let (mut log, old) = grown();
+    assert_eq!(log.chains(), [[1, 2], [2, 1], [3, 4], [4, 3]]);
+    let table = log.state.tables[&old].clone();
+    for place in before.state.partitions(&table) {
+        assert_eq!(log.state.chain(place), before.state.chain(place), "{place}");
+    }
+    let new = create_table(&mut log, "d.new");
+    assert_eq!(groups_of(&log.state, old), [0]);
+    assert_eq!(groups_of(&log.state, new), [0, 1]);
+    assert_eq!(log.state.tables[&new].partition_count, 8, "one for each slot and worker");
+    let primaries: std::collections::BTreeSet<_> = log
+        .state
+        .partitions(&log.state.tables[&new])
+        .map(|place| log.state.primary(place).unwrap())
+        .collect();
+    assert_eq!(primaries.len(), 8, "each worker of each node is primary of one");
+    assert_eq!((log.state.moves().tables, log.state.moves().left), (2, 1));
+}
+
+#[test]
+fn a_group_is_made_of_free_members_as_many_as_the_others_have() {
+    let mut log = Log::started(2, 2);
+    log.add(3, 1);
+    log.add(4, 1);
+    for nodes in [&[3][..], &[3, 3], &[2, 3], &[3, 90], &[3, 5], &[3, 4, 5], &[]] {
+        let nodes = nodes.iter().copied().map(NodeId).collect();
+        log.run(Command::CreateGroup { nodes });
+        assert_eq!(log.state.groups.len(), 1);
+    }
+    log.run(Command::OpenGroup { group: 1 });
+    log.run(Command::CreateGroup { nodes: vec![NodeId(4), NodeId(3)] });
+    assert_eq!(log.state.groups.len(), 2);
+    log.run(Command::OpenGroup { group: 1 });
+    assert!(!log.state.is_open(1), "its nodes are not complete");
+}
+
+#[test]
+fn a_group_that_holds_tables_is_not_dropped_and_its_loss_stops_the_cluster() {
+    let (mut log, _) = grown();
+    let new = create_table(&mut log, "d.new");
+    log.run(Command::DropGroup { group: 1 });
+    assert_eq!(log.state.groups[1].len(), 2, "new tables use it");
+    log.run(Command::RetireGroup { group: 1 });
+    assert!(log.state.reorganizing && log.state.has_older_layout(new));
+    log.run(Command::DropGroup { group: 1 });
+    assert_eq!(log.state.groups[1].len(), 2, "a table has rows there");
+    let mut lost = Log { state: log.state.clone() };
+    lost.remove(3, 1);
+    lost.remove(4, 1);
+    assert!(lost.state.stopped);
+    let session = SessionId { node: NodeId(201), incarnation: Incarnation(1), number: 1 };
+    let change = SchemaChange::TruncateTable { table: new };
+    log.run(Command::Schema { session, number: 1, change });
+    let new = log.state.table_named("d.new").unwrap().id;
+    assert_eq!(groups_of(&log.state, new), [0], "emptied tables move by themselves");
+    log.run(Command::Reorganize { wanted: false });
+    let mut lost = Log { state: log.state.clone() };
+    lost.remove(3, 1);
+    lost.remove(4, 1);
+    assert!(!lost.state.stopped, "nothing is there any more");
+    log.run(Command::DropGroup { group: 1 });
+    assert_eq!(log.status(3), Some(MemberStatus::Leaving));
+    assert_eq!(log.chains(), [vec![1, 2], vec![2, 1], vec![], vec![]]);
+    log.remove(3, 1);
+    log.remove(4, 1);
+    assert!(!log.state.stopped);
+    for node in [3, 4] {
+        log.settle(node, 1);
+        log.add(node, 2);
+    }
+    log.run(Command::CreateGroup { nodes: vec![NodeId(3), NodeId(4)] });
+    for node in [3, 4] {
+        log.sync(node, 2);
+        log.activate(node, 2);
+    }
+    log.run(Command::OpenGroup { group: 1 });
+    assert_eq!(log.state.slots.len(), 4, "the slots of before are used again");
+    assert_eq!(log.chains(), [[1, 2], [2, 1], [3, 4], [4, 3]]);
+}
+
+#[test]
+fn a_group_without_tables_may_lose_all_and_come_back() {
+    let (mut log, _) = grown();
+    log.run(Command::RetireGroup { group: 1 });
+    log.remove(3, 1);
+    log.remove(4, 1);
+    assert!(!log.state.stopped);
+    for node in [3, 4] {
+        log.settle(node, 1);
+        log.add(node, 2);
+        log.sync(node, 2);
+        log.activate(node, 2);
+    }
+    log.run(Command::OpenGroup { group: 1 });
+    assert_eq!(log.chains(), [[1, 2], [2, 1], [3, 4], [4, 3]]);
+    let new = create_table(&mut log, "d.new");
+    assert_eq!(groups_of(&log.state, new), [0, 1]);
+}
+
+#[test]
+fn states_of_older_programs_have_no_layouts() {
+    let log = Log::started(2, 2);
+    let text = serde_json::to_string(&log.state).unwrap();
+    for word in ["layouts", "retired", "reorganizing"] {
+        assert!(!text.contains(word), "older programs can read it");
+    }
+    let read: ClusterState = serde_json::from_str(&text).unwrap();
+    assert_eq!(read, log.state);
 }

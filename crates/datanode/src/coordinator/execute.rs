@@ -491,7 +491,7 @@ pub(super) fn route(
         return Err(Refusal::new(ErrorCode::UnknownTable, partition.to_string()));
     }
     let cluster = ctx.cluster();
-    let slot = cluster.slot_index(partition.index);
+    let slot = cluster.slot_index(partition);
     let chain = Chain::of(cluster, partition);
     if chain.is_empty() {
         return Err(Refusal::new(ErrorCode::ClusterStopped, partition.to_string()));

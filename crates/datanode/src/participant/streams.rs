@@ -256,7 +256,7 @@ impl Participant {
                 kept.filter(|stream| stream.has(cluster, table)).map(|stream| stream.id).collect();
             replica.streamed = None;
             if !streams.is_empty() && !cluster.slots.is_empty() {
-                let slot = cluster.slot_index(partition.index) as u16;
+                let slot = cluster.slot_index(partition) as u16;
                 replica.streamed = Some(Box::new(Streamed { slot, streams }));
             }
         }
@@ -280,8 +280,10 @@ impl Participant {
                     unbegun = true;
                     continue;
                 }
-                // Nobody commits in it yet: this worker has not been prepared for it.
-                let noted_from = announced.next();
+                // Nobody commits in it yet: this worker has not been prepared for it. In a slot that
+                // no table uses nobody ever has.
+                let is_used = cluster.is_used(usize::from(slot));
+                let noted_from = if is_used { announced.next() } else { Epoch(0) };
                 let whole_from = (!syncing).then_some(noted_from);
                 let older = syncing.then(Older::default);
                 kept.slots.insert(slot, Slot { noted_from, whole_from, older });
@@ -354,7 +356,7 @@ impl Participant {
             if piece.kept_from.is_some() {
                 piece.ended = ctx.view().epochs.ended_from(fetch.from.epoch, ENDS_PER_ANSWER);
                 let wanted = |partition: PartitionId| {
-                    let slot = cluster.slot_index(partition.index) as u16;
+                    let slot = cluster.slot_index(partition) as u16;
                     let theirs =
                         session.is_some() || cluster.participant(partition, from.node) == from;
                     theirs && fetch.slots.binary_search(&slot).is_ok()

@@ -50,7 +50,10 @@ impl ClusterState {
 
     /// Whether replicas lie elsewhere, or have other duties, than in the state `before`.
     pub fn places_differ(&self, before: &Self) -> bool {
-        self.id != before.id || self.slots != before.slots || self.members != before.members
+        self.id != before.id
+            || self.slots != before.slots
+            || self.members != before.members
+            || self.layouts != before.layouts
     }
 
     /// Whether the replicas of partitions that both states have lie elsewhere, or have other

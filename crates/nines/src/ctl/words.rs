@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use cluster_config::nearest;
 
-use super::{backup, certificates};
+use super::{backup, certificates, groups};
 use crate::role::news::Level;
 
 /// What a line asks for.
@@ -60,6 +60,8 @@ pub(super) enum What {
     AcceptLoss(u64),
     /// New keys for the disk of a node, or of all.
     RotateKeys(Option<u16>),
+    /// About node groups.
+    NodeGroups(groups::Order),
     /// About tokens and certificates.
     Certificates(certificates::Order),
     /// About backups.
@@ -82,6 +84,7 @@ impl What {
         match self {
             What::Stop { .. } | What::Restart { .. } => false,
             What::AcceptLoss(_) | What::RotateKeys(_) | What::Backup(_) => false,
+            What::NodeGroups(order) => order.only_reads(),
             What::Certificates(order) => order.only_reads(),
             _ => true,
         }
@@ -96,7 +99,7 @@ pub(super) struct Word {
 }
 
 /// All words, in the order of the help.
-pub(super) const WORDS: [Word; 20] = [
+pub(super) const WORDS: [Word; 24] = [
     word("show", "show", "the nodes by role, who holds which rows, and warnings"),
     word("status", "status [N]", "each node's state in one line; N STATUS, ALL STATUS"),
     word("groups", "groups", "node groups: who has all rows, who is being given them"),
@@ -128,6 +131,22 @@ pub(super) const WORDS: [Word; 20] = [
         "new keys for what is encrypted on disk: reads the master key again, and makes a data key",
     ),
     word(
+        "create",
+        "create nodegroup ID,ID…",
+        "a node group of data nodes that are in none (NodeGroup=65536); new tables use it",
+    ),
+    word(
+        "drain",
+        "drain GROUP",
+        "new tables do not use a node group any more, and SQL nodes move those that do",
+    ),
+    word("drop", "drop nodegroup GROUP", "ends a node group that is drained; its nodes end"),
+    word(
+        "rebalance",
+        "rebalance [status|stop]",
+        "SQL nodes move all tables to the node groups that new tables use; how far they are",
+    ),
+    word(
         "token",
         "token create|list|revoke",
         "tokens by which nodes join: create --role data|sql|management|ctl [--node N] [--valid 1h]",
@@ -154,12 +173,10 @@ const fn word(name: &'static str, usage: &'static str, about: &'static str) -> W
 }
 
 /// Words of NDB's client without a counterpart, with what to do instead.
-const FOREIGN: [(&str, &str); 10] = [
+const FOREIGN: [(&str, &str); 8] = [
     ("start", "a process is started where it runs: `nines data -c HOST` (systemd: nines-data)"),
     ("enter", "single user mode is not available yet"),
     ("exit-single", "single user mode is not available yet"),
-    ("create", "node groups are formed at the first start; adding some is not available yet"),
-    ("drop", "node groups are fixed; removing some is not available yet"),
     ("clusterlog", "all levels are kept; `events --level warning` leaves the lower ones out"),
     ("dump", "use the tables of the schema `nines` in SQL, or `nines inspect`"),
     ("purge", "ids of nodes that are gone are free at once"),
@@ -266,6 +283,9 @@ fn what(words: &[String]) -> Result<What, String> {
         "show" if !rest.is_empty() => what(&rest.iter().map(|w| w.to_string()).collect::<Vec<_>>()),
         "help" | "?" | "\\h" => Ok(What::Help(rest.first().map(|word| word.to_string()))),
         "events" => events(rest),
+        "create" | "drop" | "drain" | "rebalance" => {
+            groups::read(first, rest).map(What::NodeGroups)
+        }
         "accept-loss" => match rest {
             [epoch] => epoch.parse().map(What::AcceptLoss).map_err(|_| {
                 format!("`{epoch}` is no epoch; `events` shows which the cluster would go back to")

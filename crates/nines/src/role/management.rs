@@ -2,6 +2,7 @@
 //! keeps the cluster log, and answers operators.
 
 mod cluster_log;
+mod growth;
 pub(crate) mod one_process;
 pub(crate) mod registry;
 
@@ -534,6 +535,12 @@ impl Desk {
                 value(&status)
             }
             Request::AcceptLoss { epoch } => self.accept_loss(epoch),
+            Request::Moves => value(&growth::moves(&self.board.state())),
+            Request::Grow(order) => {
+                let text = growth::carry_out(&self.board, &order)?;
+                self.note(&text);
+                value(&text)
+            }
             Request::Events { after, most } => value(&self.log.page(after, most)),
             Request::Survivability => {
                 let mut heard: BTreeSet<NodeId> = self.books().connected.keys().copied().collect();

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use actor::{Actor, Ctx, Metric, Timer};
 use model::{
-    ActorKind, Address, ClusterState, Epoch, NodeId, NodeRole, SessionId, Value, WorkerId,
+    ActorKind, Address, ClusterState, Command, Epoch, NodeId, NodeRole, SessionId, Value, WorkerId,
 };
 use stdx::Instant;
 use wire::{ControlMessage, InspectMessage, Inspection, Message};
@@ -36,6 +36,8 @@ struct Notes {
     questions: Vec<NewQuestion>,
     /// An order for the next restart after so many: it may go back to this epoch.
     accepted: Option<(usize, Epoch)>,
+    /// Commands for the control log that the actor has not taken yet.
+    commands: Vec<Command>,
 }
 
 #[derive(Debug)]
@@ -63,6 +65,11 @@ impl Board {
     /// Orders the next restart after so many to go back to an epoch, whatever is lost.
     pub(super) fn accept_loss(&self, restarts: usize, epoch: Epoch) {
         self.notes().accepted = Some((restarts, epoch));
+    }
+
+    /// Has a command logged, unless it does not fit the state any more.
+    pub(super) fn order(&self, command: Command) {
+        self.notes().commands.push(command);
     }
 
     /// Asks the workers of all data nodes and of some others, and waits for the answers.
@@ -148,11 +155,15 @@ impl Operator {
     /// Repeats an order until the restart that it is for: whoever leads may not have heard of it.
     fn pass_on(&mut self, ctx: &mut Ctx<'_>) {
         let mut notes = self.board.notes();
+        let control = Address { worker: WorkerId(0), actor: ActorKind::Control, ..ctx.me() };
+        for command in std::mem::take(&mut notes.commands) {
+            let propose = ControlMessage::Propose(Arc::new(command));
+            ctx.send(control, Message::Control(Box::new(propose)));
+        }
         let done = ctx.cluster().restarts.len();
         notes.accepted = notes.accepted.filter(|(restarts, _)| *restarts == done);
         let Some((restarts, epoch)) = notes.accepted else { return };
         let restarts = restarts as u32;
-        let control = Address { worker: WorkerId(0), actor: ActorKind::Control, ..ctx.me() };
         let order = ControlMessage::AcceptLoss { restarts, epoch };
         ctx.send(control, Message::Control(Box::new(order)));
     }

@@ -56,6 +56,10 @@ pub(crate) enum Request {
         /// The epoch, as the refusal to restart names it.
         epoch: u64,
     },
+    /// A management node: how far the move of tables has come, and what node groups there are.
+    Moves,
+    /// A management node: about node groups, and the move of tables.
+    Grow(GroupOrder),
     /// A management node: the versions of the program by node.
     Versions,
     /// A node: the version of its program.
@@ -85,6 +89,56 @@ pub(crate) enum Request {
     },
     /// A management node with the authority's key: about certificates and tokens.
     Certificates(CertificateRequest),
+}
+
+/// An order about node groups.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum GroupOrder {
+    /// A group of data nodes that are in none.
+    Create {
+        /// Which.
+        nodes: Vec<u16>,
+    },
+    /// New tables do not use it, and those that do are moved.
+    Drain {
+        /// Its number.
+        group: u16,
+    },
+    /// It ends.
+    Drop {
+        /// Its number.
+        group: u16,
+    },
+    /// All tables are moved to the groups that new ones use.
+    Rebalance,
+    /// No more tables are moved.
+    Stop,
+}
+
+/// How far the move of tables has come.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct MovesStatus {
+    /// SQL nodes are to move tables.
+    pub(crate) wanted: bool,
+    /// Tables, those of the SQL layer included.
+    pub(crate) tables: usize,
+    /// Those of them that are still to be moved.
+    pub(crate) left: usize,
+    /// The node groups, by number.
+    pub(crate) groups: Vec<GroupMoves>,
+}
+
+/// A node group, for those who move tables.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct GroupMoves {
+    /// Its number.
+    pub(crate) group: u16,
+    /// Its nodes.
+    pub(crate) nodes: Vec<u16>,
+    /// New tables use it.
+    pub(crate) open: bool,
+    /// Tables with partitions in it, hidden ones included.
+    pub(crate) tables: usize,
 }
 
 /// A request about certificates and tokens.

@@ -171,7 +171,7 @@ impl Thread {
             Some(links) => links.is_up(node),
             None => self.common.lives.get(&node).is_some_and(|life| !life.has_ended()),
         };
-        let lost = cluster.slots.iter().find(|slot| {
+        let lost = cluster.used_slots().find(|slot| {
             !slot.replicas.iter().any(|replica| !replica.syncing && reached(replica.node))
         })?;
         Some(format!("no data node with all rows of node group {} is reached", lost.group))

@@ -61,7 +61,7 @@ impl Chaos {
         state.started
             && Self::is_settled(world)
             && 2 * voters.iter().filter(keeps).count() > voters.len()
-            && state.slots.iter().all(|slot| {
+            && state.used_slots().all(|slot| {
                 slot.replicas.iter().any(|replica| !replica.syncing && complete(replica.node))
             })
     }

@@ -110,6 +110,27 @@ impl World {
         self.plan_turn(node, WorkerId(0));
     }
 
+    /// An operator has a management node propose a command, again and again until a state shows it.
+    pub fn order(&mut self, node: NodeId, command: model::Command) {
+        if !self.is_running(node) {
+            return;
+        }
+        let control = Address { node, worker: WorkerId(0), actor: ActorKind::Control };
+        let from = Address { actor: ActorKind::Client, ..control };
+        let incarnation = self.incarnation(node);
+        let host = &mut self.process_mut(node).hosts[0];
+        let reached = host.worker.shared().cluster.index;
+        let order = ControlMessage::Propose(Arc::new(command));
+        host.worker.deliver(Envelope {
+            from,
+            incarnation,
+            to: control,
+            reached,
+            message: Box::new(Message::Control(Box::new(order))),
+        });
+        self.plan_turn(node, WorkerId(0));
+    }
+
     /// An operator orders, on a management node, that the restart after so many goes back to an
     /// epoch.
     pub fn order_loss(&mut self, node: NodeId, restarts: usize, epoch: Epoch) {

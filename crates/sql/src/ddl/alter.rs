@@ -155,6 +155,12 @@ fn check_copying_allowed(alter: &AlterTable, online: bool, older: bool) -> Resul
         (Some(AlterAlgorithm::Instant), _) => {
             Err(error::algorithm_unsupported("ALGORITHM=INSTANT", "ALGORITHM=COPY"))
         }
+        // What NDB calls so copies too, while writers go on.
+        (Some(AlterAlgorithm::Inplace), lock)
+            if reorganizes(alter) && (online || lock != Some(AlterLock::None)) =>
+        {
+            Ok(())
+        }
         (Some(AlterAlgorithm::Inplace), _) => {
             Err(error::algorithm_unsupported("ALGORITHM=INPLACE", "ALGORITHM=COPY"))
         }
@@ -168,6 +174,11 @@ fn check_copying_allowed(alter: &AlterTable, online: bool, older: bool) -> Resul
         }
         _ => Ok(()),
     }
+}
+
+/// Whether a statement only moves a table to where new ones are.
+fn reorganizes(alter: &AlterTable) -> bool {
+    matches!(alter.actions[..], [AlterAction::ReorganizePartitions(..)])
 }
 
 impl Alteration<'_> {
@@ -292,6 +303,12 @@ impl Alteration<'_> {
                 self.repartition(count, refusal)
             }
             AlterAction::MaintainPartitions { .. } => Ok(()),
+            // The new table lies where new tables do, in as many partitions if the statement that
+            // made it has not said how many.
+            AlterAction::ReorganizePartitions(names, _) if names.is_empty() => {
+                self.must_rebuild = true;
+                Ok(())
+            }
             AlterAction::Tablespace { .. } => Err(error::unsupported("TABLESPACE")),
             AlterAction::SecondaryLoad(_) => Err(error::unsupported("SECONDARY_LOAD")),
             _ => Err(error::unsupported("ALTER TABLE of single partitions")),

@@ -49,7 +49,7 @@ use crate::session::Session;
 use crate::statistics::store;
 
 /// The claims on tables that are being rebuilt.
-const CLAIMS: Claims = Claims { table: "#alterations", column: "table_id", width: 4 };
+pub(super) const CLAIMS: Claims = Claims { table: "#alterations", column: "table_id", width: 4 };
 /// Rows copied in one transaction.
 const BATCH: usize = 256;
 /// Bytes of large values after which a batch ends.

@@ -13,6 +13,7 @@ use model::WorkerId;
 use super::{Connection, SqlNode};
 use crate::account::first;
 use crate::backup::archive::drive;
+use crate::ddl::moves;
 use crate::kernel::{Exchange, Kernel};
 use crate::link::LinkState;
 use crate::session::Shared;
@@ -25,8 +26,10 @@ const NO_CONNECTION: ConnectionId = ConnectionId(u64::MAX);
 const ANALYST: ConnectionId = ConnectionId(NO_CONNECTION.0 - 1);
 /// The place of the task that looks for archives.
 const ARCHIVIST: ConnectionId = ConnectionId(NO_CONNECTION.0 - 2);
+/// The place of the task that moves tables to other node groups.
+const MOVER: ConnectionId = ConnectionId(NO_CONNECTION.0 - 3);
 /// The place of the first task that no client waits for.
-const DETACHED: u64 = ARCHIVIST.0 - 1;
+const DETACHED: u64 = MOVER.0 - 1;
 
 impl SqlNode {
     /// Starts what the process does without a client, once and on one worker.
@@ -74,6 +77,19 @@ impl SqlNode {
         self.start(ctx, ARCHIVIST, |kernel, shared| {
             kernel.seed(seed);
             Box::pin(drive::watch(kernel, shared, clock_base))
+        });
+    }
+
+    /// Starts the task that moves tables, if there are any to be moved and it does not run.
+    pub(super) fn move_tables(&mut self, ctx: &mut Ctx<'_>) {
+        let wanted = ctx.cluster().reorganizing && ctx.me().worker == WorkerId(0);
+        if !wanted || self.shutting_down || self.connections.contains_key(&MOVER) {
+            return;
+        }
+        let (seed, clock_base) = (ctx.prng().next_u64(), self.options.clock_base);
+        self.start(ctx, MOVER, |kernel, shared| {
+            kernel.seed(seed);
+            Box::pin(moves::run(kernel, shared, clock_base))
         });
     }
 

@@ -88,6 +88,13 @@ pub(super) fn replace_table(
     state.table_names.insert(goes.name.as_str().into(), new);
     stays.name = goes.name;
     stays.version += 1;
+    // A stream that names the table goes on with the one in its place.
+    for stream in state.streams.values_mut() {
+        if let Ok(at) = stream.tables.binary_search(&old) {
+            stream.tables[at] = new;
+            stream.tables.sort_unstable();
+        }
+    }
     Ok(publish(state, stays))
 }
 

@@ -120,6 +120,8 @@ impl OneProcess {
                 Err(format!("there are no certificates of nodes: {ONE_PROCESS}"))
             }
             Request::AcceptLoss { .. }
+            | Request::Moves
+            | Request::Grow(_)
             | Request::End { .. }
             | Request::Leave { .. }
             | Request::RotateKeys { .. }

@@ -1,0 +1,177 @@
+//! Node groups that come and go while the cluster serves.
+//!
+//! # Owns
+//! The effect of the commands that form, open, retire and drop a group, and of the order to move
+//! tables.
+//! # Guarantees
+//! A group's slots are named by a layout only while all of its nodes are complete, or were when the
+//! layout began. A group that is dropped holds no partition of any table. Slots and groups keep
+//! their numbers; those of a dropped group are used again.
+//! # Not here
+//! Moving the tables: the SQL layer copies them, as ALTER TABLE does. When to open a group
+//! (`control::growing`).
+
+use model::cluster::{Layout, PlacementSlot, Replica};
+use model::{ClusterState, MemberStatus, NodeId, NodeRole};
+
+/// Most slots: a layout has them in two bytes each, and streams name them.
+const SLOTS_MAX: usize = 4_096;
+
+/// Forms a group of members that are in none. They have no rows yet: they enter the group's slots
+/// as any node that joins.
+pub(super) fn create(state: &mut ClusterState, nodes: &[NodeId]) {
+    if !state.started || state.stopped || !may_create(state, nodes) {
+        return;
+    }
+    if state.layouts.is_empty() {
+        let slots = (0..state.slots.len() as u16).collect();
+        state.layouts.push(Layout { after: 0, slots });
+    }
+    let unused = state.groups.iter().position(Vec::is_empty);
+    let group = unused.unwrap_or(state.groups.len());
+    if unused.is_none() {
+        state.groups.push(Vec::new());
+    }
+    state.groups[group] = nodes.to_vec();
+    let has = state.slots.iter().filter(|slot| usize::from(slot.group) == group).count();
+    for _ in has..nodes.len() {
+        let slot = PlacementSlot { group: group as u16, replicas: Vec::new(), last: None };
+        state.slots.push(slot);
+    }
+}
+
+/// Whether a group of these nodes can be formed: as many as the other groups have, all of them data
+/// members in no group.
+fn may_create(state: &ClusterState, nodes: &[NodeId]) -> bool {
+    let mut distinct = nodes.to_vec();
+    distinct.sort_unstable();
+    distinct.dedup();
+    let size = state.groups.iter().map(Vec::len).max().unwrap_or(0);
+    let free = |node: &NodeId| {
+        let member = state.members.get(node).is_some_and(|member| {
+            member.role == NodeRole::Data && member.status == MemberStatus::Joining
+        });
+        member && !state.groups.iter().any(|group| group.contains(node))
+    };
+    size > 0
+        && nodes.len() == size
+        && distinct.len() == size
+        && nodes.iter().all(free)
+        && state.slots.len() + size <= SLOTS_MAX
+        && state.groups.len() < usize::from(u16::MAX)
+}
+
+/// New tables use a group from now on.
+pub(super) fn open(state: &mut ClusterState, group: u16) {
+    let Some(nodes) = state.groups.get(usize::from(group)).filter(|nodes| !nodes.is_empty()) else {
+        return;
+    };
+    let complete = |node: &NodeId| {
+        state.members.get(node).is_some_and(|member| member.status == MemberStatus::Active)
+    };
+    let fits = state.started && !state.stopped && !state.layouts.is_empty();
+    if !fits || state.is_open(group) || !nodes.iter().all(complete) {
+        return;
+    }
+    let nodes = nodes.clone();
+    let mut own = Vec::new();
+    for at in 0..state.slots.len() {
+        if state.slots[at].group != group {
+            continue;
+        }
+        if !state.is_used(at) {
+            // Each node is primary of one of them.
+            let mut nodes = nodes.clone();
+            let turn = own.len() % nodes.len();
+            nodes.rotate_left(turn);
+            let replicas = nodes.into_iter().map(|node| Replica { node, syncing: false }).collect();
+            (state.slots[at].replicas, state.slots[at].last) = (replicas, None);
+        }
+        own.push(at as u16);
+    }
+    let mut slots = state.newest_slots();
+    slots.extend(own);
+    slots.sort_unstable();
+    state.retired.retain(|retired| *retired != group);
+    begin(state, slots);
+}
+
+/// New tables do not use a group any more; those that do are to be moved.
+pub(super) fn retire(state: &mut ClusterState, group: u16) {
+    if !state.started || state.stopped || state.layouts.is_empty() || !state.is_open(group) {
+        return;
+    }
+    let of_group = |slot: &u16| state.slots[usize::from(*slot)].group == group;
+    let mut slots = state.newest_slots();
+    slots.retain(|slot| !of_group(slot));
+    if !slots.is_empty() {
+        begin(state, slots);
+        state.retired.push(group);
+        state.reorganizing = true;
+    }
+}
+
+/// Ends a group that holds nothing: its nodes leave.
+pub(super) fn drop(state: &mut ClusterState, group: u16) {
+    let Some(nodes) = state.groups.get(usize::from(group)).filter(|nodes| !nodes.is_empty()) else {
+        return;
+    };
+    let nodes = nodes.clone();
+    if !state.started || state.stopped || state.layouts.is_empty() || state.is_open(group) {
+        return;
+    }
+    let mut rest = state.clone();
+    forget_layouts(&mut rest);
+    let of_group = |at: &usize| state.slots[*at].group == group;
+    let of_group: Vec<usize> = (0..state.slots.len()).filter(of_group).collect();
+    if of_group.iter().any(|at| rest.is_used(*at)) {
+        return;
+    }
+    *state = rest;
+    for at in of_group {
+        (state.slots[at].replicas, state.slots[at].last) = (Vec::new(), None);
+    }
+    state.groups[usize::from(group)] = Vec::new();
+    state.retired.retain(|retired| *retired != group);
+    for node in nodes {
+        if let Some(member) = state.members.get_mut(&node)
+            && member.status != MemberStatus::Joining
+        {
+            member.status = MemberStatus::Leaving;
+        }
+    }
+}
+
+/// Tables of older layouts are to be moved to the newest, or are to stay where they are.
+pub(super) fn reorganize(state: &mut ClusterState, wanted: bool) {
+    if state.started && !state.stopped {
+        forget_layouts(state);
+        state.reorganizing = wanted;
+    }
+}
+
+/// Tables that are made from now on use these slots.
+fn begin(state: &mut ClusterState, slots: Vec<u16>) {
+    let after = state.next_id;
+    match state.layouts.last_mut() {
+        Some(last) if last.after == after => last.slots = slots,
+        _ => state.layouts.push(Layout { after, slots }),
+    }
+    forget_layouts(state);
+}
+
+/// Forgets the layouts that no table has; the newest stays.
+fn forget_layouts(state: &mut ClusterState) {
+    let mut has = vec![false; state.layouts.len()];
+    let begins: Vec<u32> = state.layouts.iter().map(|layout| layout.after).collect();
+    for table in state.tables.keys() {
+        let at = begins.partition_point(|after| *after < table.anchor().0);
+        has[at.saturating_sub(1)] = true;
+    }
+    let last = has.len().saturating_sub(1);
+    let mut at = 0;
+    state.layouts.retain(|_| {
+        at += 1;
+        has[at - 1] || at - 1 == last
+    });
+}

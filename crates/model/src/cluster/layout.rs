@@ -1,0 +1,114 @@
+//! Which slots the partitions of a table use.
+//!
+//! # Owns
+//! [`Layout`]; which layout a table has, and which tables are still to be moved to the newest one.
+//! # Guarantees
+//! Identities grow, and a layout holds for the tables whose identities are above its beginning. So
+//! where a table lives follows from its identity and the layouts, and never changes: a table moves
+//! by being copied to a new identity. A layout without tables may be forgotten.
+//! # Not here
+//! When layouts begin and end (`control::state_machine::groups`); the copying (the SQL layer).
+
+use serde::{Deserialize, Serialize};
+
+use super::{ClusterState, PlacementSlot};
+use crate::ids::{PartitionId, TableId};
+use crate::schema::Table;
+
+/// Which slots the tables use that were made from some moment on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Layout {
+    /// It holds for tables of larger identities than this.
+    pub after: u32,
+    /// Partition `p` of such a table uses the slot `slots[p mod slots.len()]`.
+    pub slots: Vec<u16>,
+}
+
+/// How far the move of all tables to the newest layout has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moves {
+    /// Tables and views in databases. Those that the SQL layer keeps for itself are not moved.
+    pub tables: usize,
+    /// Those of them that have an older layout.
+    pub left: usize,
+}
+
+impl ClusterState {
+    /// The slot of a partition, and how many partitions of its table are before it in that slot.
+    #[inline]
+    pub(super) fn place_of(&self, partition: PartitionId) -> (usize, usize) {
+        let index = usize::from(partition.index.0);
+        match self.layout_of(partition.table) {
+            None => (index % self.slots.len(), index / self.slots.len()),
+            Some(layout) => {
+                let slot = layout.slots[index % layout.slots.len()];
+                (usize::from(slot), index / layout.slots.len())
+            }
+        }
+    }
+
+    /// The layout of a table; none where all tables use all slots.
+    #[inline]
+    fn layout_of(&self, table: TableId) -> Option<&Layout> {
+        let anchor = table.anchor().0;
+        self.layouts.iter().rev().find(|layout| layout.after < anchor).or(self.layouts.first())
+    }
+
+    /// Whether some table may have partitions in the slot.
+    pub fn is_used(&self, slot: usize) -> bool {
+        let names = |layout: &Layout| layout.slots.iter().any(|of| usize::from(*of) == slot);
+        self.layouts.is_empty() || self.layouts.iter().any(names)
+    }
+
+    /// The slots that tables may have partitions in.
+    pub fn used_slots(&self) -> impl Iterator<Item = &PlacementSlot> {
+        let slots = self.slots.iter().enumerate().filter(|(at, _)| self.is_used(*at));
+        slots.map(|(_, slot)| slot)
+    }
+
+    /// The slots that new tables use.
+    pub fn newest_slots(&self) -> Vec<u16> {
+        match self.layouts.last() {
+            Some(layout) => layout.slots.clone(),
+            None => (0..self.slots.len() as u16).collect(),
+        }
+    }
+
+    /// Whether new tables use a group.
+    pub fn is_open(&self, group: u16) -> bool {
+        let slots = self.newest_slots();
+        slots.iter().any(|slot| self.slots[usize::from(*slot)].group == group)
+    }
+
+    /// Whether a table uses other slots than a new one would.
+    pub fn has_older_layout(&self, table: TableId) -> bool {
+        let newest = self.layouts.last();
+        newest.is_some_and(|newest| {
+            self.layout_of(table).is_some_and(|layout| layout.slots != newest.slots)
+        })
+    }
+
+    /// How far the move of all tables to the newest layout has come. Looks at all tables.
+    pub fn moves(&self) -> Moves {
+        let named = self.table_names.iter().filter(|(name, _)| name.contains('.'));
+        named.fold(Moves::default(), |moves, (_, table)| Moves {
+            tables: moves.tables + 1,
+            left: moves.left + usize::from(self.has_older_layout(*table)),
+        })
+    }
+
+    /// Whether a table, or a hidden one behind it, has a partition in a slot of this group.
+    pub fn is_in_group(&self, table: &Table, group: u16) -> bool {
+        self.partitions(table).any(|partition| self.slot_of(partition).group == group)
+    }
+
+    pub(super) fn check_layouts(&self) {
+        let ascend = self.layouts.windows(2).all(|pair| pair[0].after < pair[1].after);
+        assert!(ascend, "layouts in order");
+        for layout in &self.layouts {
+            assert!(!layout.slots.is_empty(), "a layout without slots");
+            let known = |slot: &u16| usize::from(*slot) < self.slots.len();
+            assert!(layout.slots.iter().all(known), "a layout of unknown slots");
+        }
+    }
+}
