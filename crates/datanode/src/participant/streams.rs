@@ -280,10 +280,10 @@ impl Participant {
                     unbegun = true;
                     continue;
                 }
-                // Nobody commits in it yet: this worker has not been prepared for it. In a slot that
-                // no table uses nobody ever has.
-                let is_used = cluster.is_used(usize::from(slot));
-                let noted_from = if is_used { announced.next() } else { Epoch(0) };
+                // Nobody commits in it yet: this worker has not been prepared for it. The first
+                // replica of a slot that no table has used has all changes: there were none.
+                let is_new = !syncing && !cluster.is_used(usize::from(slot));
+                let noted_from = if is_new { Epoch(0) } else { announced.next() };
                 let whole_from = (!syncing).then_some(noted_from);
                 let older = syncing.then(Older::default);
                 kept.slots.insert(slot, Slot { noted_from, whole_from, older });

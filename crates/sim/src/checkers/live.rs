@@ -96,7 +96,9 @@ impl World {
                 if state.member(node, self.incarnation(node)).is_none() {
                     continue;
                 }
-                for (at, slot) in state.slots.iter().enumerate() {
+                // A slot that no table uses gets its order when it is opened.
+                let slots = state.slots.iter().enumerate().filter(|(at, _)| state.is_used(*at));
+                for (at, slot) in slots {
                     if slot.replicas.first().is_some_and(|first| first.node == node) {
                         let other = *primaries.entry(at).or_insert(node);
                         assert_eq!(other, node, "slot {at} has two primaries with leases");
