@@ -290,10 +290,6 @@ fn table(name: &str) -> SchemaChange {
 
 #[test]
 fn schema_answers_recognise_repeats() {
-    if !log.state.databases.contains_key("d") {
-        let state = &mut log.state;
-        state.databases.insert("d".into(), Default::default());
-    }
     let session = SessionId { node: NodeId(200), incarnation: Incarnation(1), number: 1 };
     let schema = |number, change| Command::Schema { session, number, change };
     let mut log = Log::new();
