@@ -20,6 +20,7 @@ mod first_hour;
 mod first_start;
 mod foreign_keys;
 mod fuzz;
+mod grow;
 mod hangs;
 mod heavy;
 mod hosts;

@@ -61,6 +61,8 @@ pub struct Processes {
     network: Option<Network>,
     /// What the configuration says for every node about listening on that network.
     security: String,
+    /// Data nodes that the cluster is founded without.
+    spare: Vec<u16>,
     /// Where nodes have their certificates, each in a directory `node-N`.
     certificates: Option<PathBuf>,
     /// The program, by node, where it is not the one that was just built.
@@ -152,6 +154,7 @@ impl Processes {
             processes: BTreeMap::new(),
             network,
             security,
+            spare: Vec::new(),
             certificates: None,
             programs: BTreeMap::new(),
             sql_options: ["--initialize-insecure", "--allow-insecure"].map(str::to_owned).to_vec(),
@@ -182,6 +185,9 @@ impl Processes {
                 }
                 _ => format!("[ndbd]\nNodeId={node}\nHostName={host}\nServerPort={port}\n"),
             });
+            if self.spare.contains(&node) {
+                text.push_str("NodeGroup=65536\n");
+            }
             if let Some(port) = self.http_ports.get(&node) {
                 text.push_str(&format!("HttpPort={port}\n"));
             }
@@ -194,6 +200,12 @@ impl Processes {
     pub fn use_certificates(&mut self, directory: &Path) {
         self.security = String::new();
         self.certificates = Some(directory.to_path_buf());
+        std::fs::write(self.config_file(), self.config("")).expect("the directory is writable");
+    }
+
+    /// The cluster is founded without these data nodes; nothing has been started yet.
+    pub fn keep_spare(&mut self, nodes: &[u16]) {
+        self.spare = nodes.to_vec();
         std::fs::write(self.config_file(), self.config("")).expect("the directory is writable");
     }
 
@@ -211,14 +223,16 @@ impl Processes {
         1..=self.layout.data
     }
 
-    /// Starts all nodes that do not run, and waits until all are ready.
+    /// Starts all nodes that do not run, and waits until all are ready. Those that the cluster is
+    /// founded without are left out: they are ready when a group is formed of them.
     pub fn start_all(&mut self) {
-        for node in self.nodes() {
-            if !self.processes.contains_key(&node) {
-                self.launch(node);
+        let nodes: Vec<u16> = self.nodes().filter(|node| !self.spare.contains(node)).collect();
+        for node in &nodes {
+            if !self.processes.contains_key(node) {
+                self.launch(*node);
             }
         }
-        for node in self.nodes() {
+        for node in nodes {
             self.wait_until_ready(node);
         }
     }
@@ -412,6 +426,13 @@ impl Processes {
     /// The directory of the cluster.
     pub fn directory(&self) -> &Path {
         &self.directory
+    }
+
+    /// An order of an operator, to the first management node.
+    pub fn ctl(&self, order: &[&str]) -> std::process::Output {
+        let mut program = Command::new(binary());
+        program.args(["ctl", "-c", &self.addresses[&MANAGEMENT].to_string()]).args(order);
+        run(program)
     }
 
     /// The data nodes that an SQL node sees complete; none if it cannot say.

@@ -15,7 +15,7 @@ use model::{ColumnType, ErrorCode, TableId, Value};
 use wire::{LockMode, Projection, WaitPolicy};
 
 use crate::kernel::{Failure, Kernel};
-use crate::own_table::OwnTable;
+use crate::own_table::{OwnTable, steadily};
 
 /// A kernel table of claims, each on a number.
 pub(crate) struct Claims {
@@ -28,33 +28,54 @@ pub(crate) struct Claims {
 }
 
 impl Claims {
-    /// Locks the row of a number for as long as the transaction of `kernel` is open.
+    /// Locks the row of a number for as long as the transaction of `kernel` is open, which has done
+    /// nothing else yet.
     pub(crate) async fn hold(
         &self,
         kernel: &Kernel,
         number: u64,
         wait: WaitPolicy,
     ) -> Result<(), Failure> {
-        let table = self.table(kernel).await?;
-        let key = vec![Value::UInt(number)];
+        steadily(kernel, async || {
+            let held = self.hold_now(kernel, number, wait).await;
+            if held.is_err() {
+                kernel.abort().await;
+            }
+            held
+        })
+        .await
+    }
+
+    async fn hold_now(
+        &self,
+        kernel: &Kernel,
+        number: u64,
+        wait: WaitPolicy,
+    ) -> Result<(), Failure> {
         loop {
-            let (lock, projection) = (LockMode::Exclusive, Projection::Nothing);
-            let action =
-                OperationAction::Read { key: key.clone(), lock, wait, projection, snapshot: None };
-            let read = ClientOperation { table, version: None, action };
-            match kernel.execute(vec![read]).await?.into_iter().next() {
-                Some(Err(refusal)) if refusal.code == ErrorCode::RowNotFound => {}
-                Some(Err(refusal)) => return Err(Failure::Refused(refusal)),
-                _ => return Ok(()),
+            let table = self.table(kernel).await?;
+            match lock(kernel, table, number, wait).await {
+                Err(Failure::Refused(refusal)) if refusal.code == ErrorCode::RowNotFound => {}
+                other => return other,
             }
             // Nobody has claimed it before. The row is made in a transaction that ends at once.
             kernel.abort().await;
-            let insert = ClientOperation::insert(table, key.clone());
+            let insert = ClientOperation::insert(table, vec![Value::UInt(number)]);
             match kernel.execute_and_commit(vec![insert]).await {
                 Ok(_) => {}
                 Err(Failure::Aborted(refusal)) if refusal.code == ErrorCode::RowExists => {}
                 Err(failure) => return Err(failure),
             }
+        }
+    }
+
+    /// Whether a claim that somebody has had before is free; the transaction of `kernel` has it then.
+    /// Nobody is waited for.
+    pub(crate) async fn is_free(&self, kernel: &Kernel, number: u64) -> bool {
+        let table = kernel.cluster().table_named(self.table).map(|table| table.id);
+        match table {
+            Some(table) => lock(kernel, table, number, WaitPolicy::Refuse).await.is_ok(),
+            None => false,
         }
     }
 
@@ -69,5 +90,22 @@ impl Claims {
     async fn table(&self, kernel: &Kernel) -> Result<TableId, Failure> {
         let columns = &[(self.column, ColumnType::UInt(self.width))];
         OwnTable { name: self.table, columns, key_columns: 1, ordered: false }.get(kernel).await
+    }
+}
+
+/// Locks the row of a claim that is there.
+pub(crate) async fn lock(
+    kernel: &Kernel,
+    table: TableId,
+    number: u64,
+    wait: WaitPolicy,
+) -> Result<(), Failure> {
+    let (lock, projection) = (LockMode::Exclusive, Projection::Nothing);
+    let key = vec![Value::UInt(number)];
+    let action = OperationAction::Read { key, lock, wait, projection, snapshot: None };
+    let read = ClientOperation { table, version: None, action };
+    match kernel.execute(vec![read]).await?.into_iter().next() {
+        Some(Err(refusal)) => Err(Failure::Refused(refusal)),
+        _ => Ok(()),
     }
 }

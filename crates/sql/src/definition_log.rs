@@ -22,7 +22,7 @@ use model::{
 use serde::{Deserialize, Serialize};
 
 use crate::kernel::{Failure, Kernel};
-use crate::own_table::OwnTable;
+use crate::own_table::{OwnTable, steadily};
 
 /// The table of the records.
 pub(crate) const TABLE: &str = "#definitions";
@@ -328,66 +328,74 @@ async fn records(kernel: &Kernel) -> Result<TableId, Failure> {
 
 /// Writes a record that is open; its number.
 async fn write(kernel: &Kernel, record: &Record) -> Result<u64, Failure> {
-    let table = records(kernel).await?;
     // Who knows of another change has reached a later entry of the control log.
     let id = kernel.definitions_index().0 << 16 | (kernel.draw() & 0xFFFF);
     let bytes = serde_json::to_vec(record).unwrap_or_default();
-    let part = |part: u64, bytes: Value| {
-        ClientOperation::insert(table, vec![Value::UInt(id), Value::UInt(part), bytes])
-    };
-    let mut operations = vec![part(OUTCOME, Fate::Open.stored())];
+    let part = |part: u64, bytes: Value| vec![Value::UInt(id), Value::UInt(part), bytes];
+    let mut parts = vec![part(OUTCOME, Fate::Open.stored())];
     for (number, chunk) in bytes.chunks(PART_BYTES).enumerate() {
-        operations.push(part(number as u64, Value::Bytes(chunk.into())));
+        parts.push(part(number as u64, Value::Bytes(chunk.into())));
     }
-    kernel.beside().execute_and_commit(operations).await?;
+    steadily(kernel, async || {
+        let table = records(kernel).await?;
+        let inserts = parts.iter().map(|row| ClientOperation::insert(table, row.clone()));
+        kernel.beside().execute_and_commit(inserts.collect()).await
+    })
+    .await?;
     Ok(id)
 }
 
 /// Says what became of a change, unless somebody has.
 pub(crate) async fn settle(kernel: &Kernel, id: u64, fate: Fate) -> Result<(), Failure> {
-    let table = records(kernel).await?;
-    let key = vec![Value::UInt(id), Value::UInt(OUTCOME)];
-    let assignment = (ColumnId(2), Expression::Constant(fate.stored()));
-    let update = ClientOperation::update(table, key, vec![assignment]);
-    match kernel.beside().execute_and_commit(vec![update]).await {
-        // The log was begun anew.
-        Err(Failure::Aborted(refusal)) if refusal.code == ErrorCode::RowNotFound => Ok(()),
-        other => other.map(|_| ()),
-    }
+    steadily(kernel, async || {
+        let table = records(kernel).await?;
+        let key = vec![Value::UInt(id), Value::UInt(OUTCOME)];
+        let assignment = (ColumnId(2), Expression::Constant(fate.stored()));
+        let update = ClientOperation::update(table, key, vec![assignment]);
+        match kernel.beside().execute_and_commit(vec![update]).await {
+            // The log was begun anew.
+            Err(Failure::Aborted(refusal)) if refusal.code == ErrorCode::RowNotFound => Ok(()),
+            other => other.map(|_| ()),
+        }
+    })
+    .await
 }
 
 /// All records, in the order of their numbers.
 pub(crate) async fn all(kernel: &Kernel) -> Result<Vec<Entry>, Failure> {
-    let table = records(kernel).await?;
-    let mut rows = kernel.beside().scan(ScanSpec::heap(table)).collect().await?;
-    rows.sort_by_key(|row| match row.as_slice() {
-        [Value::UInt(id), Value::UInt(part), ..] => (*id, *part),
-        _ => (0, 0),
-    });
-    let mut entries: Vec<Entry> = Vec::new();
-    let mut bytes = Vec::new();
-    for row in rows {
-        let [Value::UInt(id), Value::UInt(part), Value::Bytes(part_bytes)] = row.as_slice() else {
-            continue;
-        };
-        if *part != OUTCOME {
-            if *part == 0 {
-                bytes.clear();
+    steadily(kernel, async || {
+        let table = records(kernel).await?;
+        let mut rows = kernel.beside().scan(ScanSpec::heap(table)).collect().await?;
+        rows.sort_by_key(|row| match row.as_slice() {
+            [Value::UInt(id), Value::UInt(part), ..] => (*id, *part),
+            _ => (0, 0),
+        });
+        let mut entries: Vec<Entry> = Vec::new();
+        let mut bytes = Vec::new();
+        for row in rows {
+            let [Value::UInt(id), Value::UInt(part), Value::Bytes(part_bytes)] = row.as_slice()
+            else {
+                continue;
+            };
+            if *part != OUTCOME {
+                if *part == 0 {
+                    bytes.clear();
+                }
+                bytes.extend_from_slice(part_bytes);
+                continue;
             }
-            bytes.extend_from_slice(part_bytes);
-            continue;
+            let record = serde_json::from_slice(&std::mem::take(&mut bytes));
+            // One whose parts are not all there yet is open in any case.
+            let fate = if record.is_ok() { Fate::read(part_bytes) } else { Fate::Open };
+            entries.push(Entry { id: *id, record: record.unwrap_or_default(), fate });
         }
-        let record = serde_json::from_slice(&std::mem::take(&mut bytes));
-        // One whose parts are not all there yet is open in any case.
-        let fate = if record.is_ok() { Fate::read(part_bytes) } else { Fate::Open };
-        entries.push(Entry { id: *id, record: record.unwrap_or_default(), fate });
-    }
-    Ok(entries)
+        Ok(entries)
+    })
+    .await
 }
 
 /// Forgets the records whose place is before an epoch.
 pub(crate) async fn forget(kernel: &Kernel, before: Epoch) -> Result<(), Failure> {
-    let table = records(kernel).await?;
     for entry in all(kernel).await? {
         let over = match entry.fate {
             Fate::Made(place, _) => place < before,
@@ -399,9 +407,13 @@ pub(crate) async fn forget(kernel: &Kernel, before: Epoch) -> Result<(), Failure
         }
         let bytes = serde_json::to_vec(&entry.record).unwrap_or_default();
         let parts = (0..bytes.chunks(PART_BYTES).count() as u64).chain([OUTCOME]);
-        let delete =
-            |part| ClientOperation::delete(table, vec![Value::UInt(entry.id), Value::UInt(part)]);
-        match kernel.beside().execute_and_commit(parts.map(delete).collect()).await {
+        let key = |part| vec![Value::UInt(entry.id), Value::UInt(part)];
+        let deleted = steadily(kernel, async || {
+            let table = records(kernel).await?;
+            let deletes = parts.clone().map(|part| ClientOperation::delete(table, key(part)));
+            kernel.beside().execute_and_commit(deletes.collect()).await
+        });
+        match deleted.await {
             Ok(_) => {}
             // Somebody else forgets them too.
             Err(Failure::Aborted(refusal)) if refusal.code == ErrorCode::RowNotFound => {}
@@ -426,13 +438,16 @@ pub(crate) async fn beginning(
     stream: StreamId,
     generation: u32,
 ) -> Result<Option<Epoch>, Failure> {
-    let table = beginnings(kernel).await?;
-    let key = vec![Value::UInt(stream.0.into()), Value::UInt(generation.into())];
-    let rows = kernel.beside().read(vec![ClientRead::primary(table, key)], None).await?;
-    Ok(match rows.into_iter().next().flatten().as_deref() {
-        Some([_, _, Value::UInt(epoch)]) => Some(Epoch(*epoch)),
-        _ => None,
+    steadily(kernel, async || {
+        let table = beginnings(kernel).await?;
+        let key = vec![Value::UInt(stream.0.into()), Value::UInt(generation.into())];
+        let rows = kernel.beside().read(vec![ClientRead::primary(table, key)], None).await?;
+        Ok(match rows.into_iter().next().flatten().as_deref() {
+            Some([_, _, Value::UInt(epoch)]) => Some(Epoch(*epoch)),
+            _ => None,
+        })
     })
+    .await
 }
 
 /// Writes down where it begins; whoever is first says.
@@ -442,10 +457,13 @@ pub(crate) async fn begin(
     generation: u32,
     first: Epoch,
 ) -> Result<Epoch, Failure> {
-    let table = beginnings(kernel).await?;
     let row =
         vec![Value::UInt(stream.0.into()), Value::UInt(generation.into()), Value::UInt(first.0)];
-    match kernel.beside().execute_and_commit(vec![ClientOperation::insert(table, row)]).await {
+    let written = steadily(kernel, async || {
+        let insert = ClientOperation::insert(beginnings(kernel).await?, row.clone());
+        kernel.beside().execute_and_commit(vec![insert]).await
+    });
+    match written.await {
         Ok(_) => Ok(first),
         Err(Failure::Aborted(refusal)) if refusal.code == ErrorCode::RowExists => {
             Ok(beginning(kernel, stream, generation).await?.unwrap_or(first))

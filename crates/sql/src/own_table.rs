@@ -2,13 +2,55 @@
 //!
 //! # Owns
 //! Finding such a table, and making it: the first who needs it does. Its name has no database, so
-//! that no user sees it.
+//! that no user sees it. Working on it while it is moved to other nodes ([`steadily`]).
 //! # Not here
-//! What is in the tables: claims, AUTO_INCREMENT, statistics, named locks.
+//! What is in the tables: claims, AUTO_INCREMENT, statistics, named locks. Moving them
+//! (`ddl::moves`).
 
 use model::{Column, ColumnType, ErrorCode, SchemaChange, TableId, Value};
 
+use stdx::Duration;
+
+use crate::ddl::moves;
 use crate::kernel::{Failure, Kernel};
+
+/// The pause before work on a table that is being moved is tried again.
+const PAUSE: Duration = Duration::from_millis(20);
+/// How often it is tried: for 30 seconds.
+const ATTEMPTS_MAX: u32 = 1_500;
+/// So many attempts later somebody looks whether who moved the table is dead.
+const LOOK_EVERY: u32 = 50;
+
+/// Works on a table of ours, again while the table is being moved: writes are refused then, and it
+/// has another identity afterwards. The work looks the table up each time, and leaves no
+/// transaction behind that would have to be undone.
+pub(crate) async fn steadily<T>(
+    kernel: &Kernel,
+    mut work: impl AsyncFnMut() -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    for attempt in 1.. {
+        match work().await {
+            Err(failure) if is_elsewhere(&failure) && attempt < ATTEMPTS_MAX => {
+                kernel.sleep(PAUSE).await?;
+                if attempt % LOOK_EVERY == 0 {
+                    moves::own::recover(kernel).await?;
+                }
+            }
+            other => return other,
+        }
+    }
+    Err(Failure::Refused(ErrorCode::SchemaChanged.into()))
+}
+
+/// Whether a table was not where the work looked for it, or cannot be written now.
+pub(crate) fn is_elsewhere(failure: &Failure) -> bool {
+    match failure {
+        Failure::Refused(refusal) | Failure::Aborted(refusal) => {
+            matches!(refusal.code, ErrorCode::SchemaChanged | ErrorCode::UnknownTable)
+        }
+        Failure::Interrupted(_) | Failure::OutcomeUnknown(_) => false,
+    }
+}
 
 /// A table of ours.
 #[derive(Clone, Copy, Debug)]

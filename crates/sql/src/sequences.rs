@@ -10,7 +10,6 @@
 //! # Not here
 //! Which column gets the value, and when an explicit value counts (`execute`).
 
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -22,7 +21,7 @@ use stdx::Duration;
 use wire::LockMode;
 
 use crate::kernel::{Failure, Kernel};
-use crate::own_table::OwnTable;
+use crate::own_table::{OwnTable, steadily};
 
 /// Name of the kernel table; without a database, so no user sees it.
 pub(crate) const TABLE: &str = "#sequences";
@@ -62,8 +61,6 @@ type Ranges = Arc<Mutex<BTreeMap<TableId, Range>>>;
 #[derive(Clone, Debug, Default)]
 pub struct Sequences {
     ranges: Ranges,
-    /// The kernel table, once known.
-    table: Cell<Option<TableId>>,
 }
 
 /// How the values of a session are spaced: `auto_increment_increment` and `_offset`.
@@ -104,11 +101,14 @@ impl Sequences {
         kernel: &Kernel,
         table: TableId,
     ) -> Result<Option<u64>, SqlError> {
-        let Some(sequences) = kernel.cluster().table_named(TABLE).cloned() else {
-            return Ok(None);
-        };
-        let read = ClientRead::primary(sequences.id, vec![Value::UInt(table.0.into())]);
-        let row = kernel.read(vec![read], None).await?.into_iter().next().flatten();
+        let rows = steadily(kernel, async || {
+            let Some(sequences) = kernel.cluster().table_named(TABLE).map(|table| table.id) else {
+                return Ok(Vec::new());
+            };
+            let read = ClientRead::primary(sequences, vec![key_of(table)]);
+            kernel.read(vec![read], None).await
+        });
+        let row = rows.await?.into_iter().next().flatten();
         Ok(match row.as_deref() {
             Some([_, Value::UInt(next)]) => Some(*next),
             _ => None,
@@ -186,19 +186,21 @@ impl Sequences {
         if let Some(next) = self.at_hand(table) {
             return Ok(next);
         }
-        let sequences = self.table(kernel).await?;
-        let read = ClientRead::primary(sequences, vec![Value::UInt(table.0.into())]);
-        let rows = kernel.beside().read(vec![read], None).await?;
-        Ok(rows.into_iter().next().flatten().map_or(start, |row| number(&row)))
+        let rows = steadily(kernel, async || {
+            let read = ClientRead::primary(kept_in(kernel).await?, vec![key_of(table)]);
+            kernel.beside().read(vec![read], None).await
+        });
+        Ok(rows.await?.into_iter().next().flatten().map_or(start, |row| number(&row)))
     }
 
     /// Forgets a table that is gone.
     pub async fn forget(&self, kernel: &Kernel, table: TableId) -> Result<(), Failure> {
         self.lock().remove(&table);
-        let sequences = self.table(kernel).await?;
-        let key = vec![Value::UInt(table.0.into())];
-        let delete = ClientOperation::delete(sequences, key);
-        match kernel.beside().execute_and_commit(vec![delete]).await {
+        let deleted = steadily(kernel, async || {
+            let delete = ClientOperation::delete(kept_in(kernel).await?, vec![key_of(table)]);
+            kernel.beside().execute_and_commit(vec![delete]).await
+        });
+        match deleted.await {
             Err(Failure::Aborted(refusal)) if refusal.code == ErrorCode::RowNotFound => Ok(()),
             other => other.map(|_| ()),
         }
@@ -238,9 +240,19 @@ impl Sequences {
         count: u64,
         start: u64,
     ) -> Result<u64, Failure> {
-        let sequences = self.table(kernel).await?;
+        steadily(kernel, async || self.reserve_now(kernel, table, (from, count), start).await).await
+    }
+
+    async fn reserve_now(
+        &self,
+        kernel: &Kernel,
+        table: TableId,
+        (from, count): (u64, u64),
+        start: u64,
+    ) -> Result<u64, Failure> {
+        let sequences = kept_in(kernel).await?;
         let kernel = kernel.beside();
-        let key = vec![Value::UInt(table.0.into())];
+        let key = vec![key_of(table)];
         loop {
             let read = ClientOperation::read_locked(sequences, key.clone(), LockMode::Exclusive);
             let stood = match kernel.execute(vec![read]).await?.into_iter().next() {
@@ -274,18 +286,6 @@ impl Sequences {
         }
     }
 
-    /// The kernel table; made by the first who needs it.
-    async fn table(&self, kernel: &Kernel) -> Result<TableId, Failure> {
-        if let Some(id) = self.table.get() {
-            return Ok(id);
-        }
-        let columns = &[("table_id", ColumnType::UInt(4)), ("next", ColumnType::UInt(8))];
-        let table = OwnTable { name: TABLE, columns, key_columns: 1, ordered: false };
-        let id = table.get(kernel).await?;
-        self.table.set(Some(id));
-        Ok(id)
-    }
-
     /// The turn to reserve values, unless somebody has it.
     fn turn(&self, table: TableId) -> Option<Turn> {
         let mut ranges = self.lock();
@@ -299,9 +299,20 @@ impl Sequences {
     }
 }
 
+/// The kernel table; made by the first who needs it.
+async fn kept_in(kernel: &Kernel) -> Result<TableId, Failure> {
+    let columns = &[("table_id", ColumnType::UInt(4)), ("next", ColumnType::UInt(8))];
+    let table = OwnTable { name: TABLE, columns, key_columns: 1, ordered: false };
+    table.get(kernel).await
+}
+
 fn lock(ranges: &Ranges) -> MutexGuard<'_, BTreeMap<TableId, Range>> {
     // Ranges are plain numbers: whoever panicked left them whole.
     ranges.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn key_of(table: TableId) -> Value {
+    Value::UInt(table.0.into())
 }
 
 fn number(row: &[Value]) -> u64 {

@@ -83,7 +83,7 @@ fn what_does_not_fit_together() {
         ("[ndbd]\nNoOfReplicas=1\n[ndbd]\n", "f:4: NoOfReplicas is not the same for all nodes"),
         ("[ndbd]\n[ndbd]\nNoOfReplicas=1\n", "f:4: NoOfReplicas is not the same for all nodes"),
         ("[ndbd]\nNodeGroup=1\n[ndbd]\n", "f:3: NodeGroup=1 is not there; write 0 at most"),
-        ("[ndbd]\nNodeGroup=65536\n[ndbd]\n", "f:3: NodeGroup=65536, a node without a group"),
+        ("[ndbd]\nNodeGroup=65536\n[ndbd]\n[ndbd]\nNodeGroup=9\n", "f:6: NodeGroup=9 is not there"),
         ("[ndbd]\nServerPort=1186\n", "f:3: ServerPort=1186 of node 1 is also PortNumber of node"),
         ("[ndbd]\nHttpPort=11861\n", "f:3: HttpPort=11861 of node 1 is also ServerPort of node 1"),
         ("[ndbd]\nExecuteOnComputer=a\n", "f:3: ExecuteOnComputer=a names no computer"),
@@ -158,6 +158,12 @@ fn node_groups_follow_ids_or_are_given() {
     assert_eq!(plain.groups(), [group(0, [1, 2]), group(1, [3, 4])]);
     assert_eq!(plain.group_of(NodeId(3)).unwrap().number, 1);
     assert_eq!(plain.data_node_ids(), [1, 2, 3, 4].map(NodeId));
+    assert!(plain.spare_node_ids().is_empty());
+    // Nodes for a later group are in none, and their number does not matter.
+    let spare = config("[mgm]\n[ndbd]\nNodeGroup=65536\n[ndbd]\n[ndbd]\n");
+    assert_eq!(spare.groups(), [group(0, [2, 3])]);
+    assert_eq!(spare.group_of(NodeId(1)), None);
+    assert_eq!(spare.spare_node_ids(), [NodeId(1)]);
 }
 
 #[test]

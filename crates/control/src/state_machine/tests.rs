@@ -465,6 +465,26 @@ fn a_group_that_holds_tables_is_not_dropped_and_its_loss_stops_the_cluster() {
 }
 
 #[test]
+fn tables_of_the_sql_layer_move_off_a_drained_group_only() {
+    let (mut log, old) = grown();
+    let kept = create_table(&mut log, "#sequences");
+    for passing in ["#temporary/1/1/d/t", "d.#alter-7", "#moved/7"] {
+        create_table(&mut log, passing);
+    }
+    let left = |log: &Log| {
+        let names = log.state.table_names.iter();
+        let left = names.filter(|(name, id)| log.state.is_to_be_moved(name, **id));
+        left.map(|(_, id)| *id).collect::<Vec<_>>()
+    };
+    assert_eq!(left(&log), [old]);
+    assert_eq!((log.state.moves().tables, log.state.moves().left), (2, 1));
+    log.run(Command::RetireGroup { group: 0 });
+    assert_eq!(left(&log), [kept, old]);
+    log.run(Command::OpenGroup { group: 0 });
+    assert_eq!(left(&log), [old], "it lies on both groups, as new tables do");
+}
+
+#[test]
 fn a_group_without_tables_may_lose_all_and_come_back() {
     let (mut log, _) = grown();
     log.run(Command::RetireGroup { group: 1 });

@@ -27,10 +27,29 @@ pub struct Layout {
 /// How far the move of all tables to the newest layout has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moves {
-    /// Tables and views in databases. Those that the SQL layer keeps for itself are not moved.
+    /// Tables and views in databases, and tables that the SQL layer keeps for itself.
     pub tables: usize,
-    /// Those of them that have an older layout.
+    /// Those of them that are to be moved.
     pub left: usize,
+}
+
+/// What kind of table a name is of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// In a database.
+    OfUsers,
+    /// The SQL layer keeps it for itself, for the whole cluster.
+    Kept,
+    /// It goes by itself: a copy that is to take another table's place, or a table of one session.
+    Passing,
+}
+
+fn kind_of(name: &str) -> Kind {
+    match (name.starts_with('#'), name.contains('/') || name.contains(".#")) {
+        (_, true) => Kind::Passing,
+        (true, _) => Kind::Kept,
+        (false, _) => Kind::OfUsers,
+    }
 }
 
 impl ClusterState {
@@ -88,12 +107,30 @@ impl ClusterState {
         })
     }
 
-    /// How far the move of all tables to the newest layout has come. Looks at all tables.
+    /// Whether a table of this name is to be moved to the newest layout: one of users that has an
+    /// older one, and one that the SQL layer keeps for itself when its node group is drained. Tables
+    /// of a session end with the session.
+    pub fn is_to_be_moved(&self, name: &str, table: TableId) -> bool {
+        match kind_of(name) {
+            Kind::OfUsers => self.has_older_layout(table),
+            Kind::Kept => {
+                let retired = |slot: &u16| {
+                    let group = self.slots[usize::from(*slot)].group;
+                    self.retired.contains(&group)
+                };
+                self.layout_of(table).is_some_and(|layout| layout.slots.iter().any(retired))
+            }
+            Kind::Passing => false,
+        }
+    }
+
+    /// How far the move of all tables has come. Looks at all tables.
     pub fn moves(&self) -> Moves {
-        let named = self.table_names.iter().filter(|(name, _)| name.contains('.'));
-        named.fold(Moves::default(), |moves, (_, table)| Moves {
+        let named = self.table_names.iter();
+        let named = named.filter(|(name, _)| kind_of(name) != Kind::Passing);
+        named.fold(Moves::default(), |moves, (name, table)| Moves {
             tables: moves.tables + 1,
-            left: moves.left + usize::from(self.has_older_layout(*table)),
+            left: moves.left + usize::from(self.is_to_be_moved(name, *table)),
         })
     }
 

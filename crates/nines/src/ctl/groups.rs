@@ -113,7 +113,12 @@ fn text(status: &MovesStatus) -> String {
             status.tables
         ),
     };
-    format!("{}\n{what}\n", table.text(2))
+    let more = if status.left > status.first_left.len() { ", …" } else { "" };
+    let left = match &status.first_left[..] {
+        [] => String::new(),
+        names => format!("left: {}{more}\n", names.join(", ")),
+    };
+    format!("{}\n{what}\n{left}", table.text(2))
 }
 
 #[cfg(test)]

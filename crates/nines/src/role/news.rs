@@ -10,12 +10,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cluster_config::ClusterConfig;
+use cluster_config::{ClusterConfig, NodeGroup};
 use model::{ClusterState, Incarnation, Member, MemberStatus, NodeId, NodeRole};
 use runtime::{Broken, LinkEvent};
 use serde::{Deserialize, Serialize};
 use stdx::Duration;
 use wire::{News, NewsKind};
+
+use super::status::{groups_of, list};
 
 /// How much a line matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -113,6 +115,7 @@ pub(super) fn of_change(
     }
     let nodes: BTreeSet<NodeId> =
         before.members.keys().chain(after.members.keys()).copied().collect();
+    let after_groups = groups_of(config, after);
     for id in nodes {
         let (was, is) = (before.members.get(&id), after.members.get(&id));
         let same = was.zip(is).is_some_and(|(was, is)| was.incarnation == is.incarnation);
@@ -121,7 +124,8 @@ pub(super) fn of_change(
         }
         if let Some(is) = is {
             let was = was.filter(|_| same).map(|was| was.status);
-            drafts.extend(come(config, id, was, is));
+            let group = after_groups.iter().find(|group| group.nodes.contains(&id));
+            drafts.extend(come(group, id, was, is));
         }
     }
     drafts.extend(groups(config, before, after));
@@ -134,7 +138,7 @@ pub(super) fn first_sight(own: NodeId, after: &ClusterState) -> Draft {
     let serving = after.data_members().filter(|(_, member)| member.status == MemberStatus::Active);
     let serving: Vec<u16> = serving.map(|(node, _)| node.0).collect();
     let text = if after.started && !serving.is_empty() {
-        let list = super::status::list(&serving);
+        let list = list(&serving);
         format!("follows the cluster, which serves: {list} have all their rows")
     } else {
         "follows the cluster, which has not started yet".to_string()
@@ -149,7 +153,9 @@ fn gone(config: &ClusterConfig, id: NodeId, was: &Member, after: &ClusterState) 
         return Draft::new(Level::Info, Some(id), "node_left", text);
     }
     let mut text = "lost: {why}".to_string();
-    if let Some(group) = config.group_of(id).filter(|_| after.started) {
+    let groups = groups_of(config, after);
+    let group = groups.iter().find(|group| group.nodes.contains(&id));
+    if let Some(group) = group.filter(|_| after.started) {
         let (copies, of) = (copies_of(after, group.number), group.nodes.len());
         text += &format!("; node group {} has {copies} of {of} copies left", group.number);
     }
@@ -159,7 +165,7 @@ fn gone(config: &ClusterConfig, id: NodeId, was: &Member, after: &ClusterState) 
 
 /// A life has got further, or has begun.
 fn come(
-    config: &ClusterConfig,
+    group: Option<&NodeGroup>,
     id: NodeId,
     was: Option<MemberStatus>,
     is: &Member,
@@ -167,7 +173,7 @@ fn come(
     if was == Some(is.status) {
         return None;
     }
-    let group = config.group_of(id).map_or(0, |group| group.number);
+    let group = group.map_or(0, |group| group.number);
     let management = is.role == NodeRole::Management;
     let (event, text) = match is.status {
         MemberStatus::Joining if management => ("node_joined", "has joined the cluster".into()),
@@ -192,13 +198,39 @@ fn come(
 /// How node groups fare.
 fn groups(config: &ClusterConfig, before: &ClusterState, after: &ClusterState) -> Vec<Draft> {
     let mut drafts = Vec::new();
-    for group in config.groups().iter().filter(|_| before.started && after.started) {
-        let (number, of) = (group.number, group.nodes.len());
+    if !before.started || !after.started {
+        return drafts;
+    }
+    let members = |nodes: &[NodeId]| list(&nodes.iter().map(|node| node.0).collect::<Vec<_>>());
+    let (had, has) = (groups_of(config, before), groups_of(config, after));
+    let known = |groups: &[NodeGroup], number| groups.iter().any(|group| group.number == number);
+    for group in has.iter().filter(|group| !known(&had, group.number)) {
+        let text = format!("node group {} is formed of {}", group.number, members(&group.nodes));
+        drafts.push(Draft::new(Level::Info, None, "group_formed", text));
+    }
+    for group in had.iter().filter(|group| !known(&has, group.number)) {
+        let text = format!("node group {} of {} is dropped", group.number, members(&group.nodes));
+        drafts.push(Draft::new(Level::Info, None, "group_dropped", text));
+    }
+    for group in has.iter().filter(|group| known(&had, group.number)) {
+        let number = group.number;
+        match (before.is_open(number), after.is_open(number)) {
+            (false, true) => {
+                let text = format!("new tables use node group {number} from now on");
+                drafts.push(Draft::new(Level::Info, None, "group_opened", text));
+            }
+            (true, false) => {
+                let text = format!("node group {number} is drained: its tables are to be moved");
+                drafts.push(Draft::new(Level::Info, None, "group_drained", text));
+            }
+            _ => {}
+        }
+        let of = group.nodes.len();
         let (was, is) = (copies_of(before, number), copies_of(after, number));
         if is == 1 && was > 1 {
             let text = format!("node group {number} has one copy of its rows left");
             drafts.push(Draft::new(Level::Warning, None, "group_one_copy", text));
-        } else if is == of && was < of {
+        } else if is == of && was < of && (was > 0 || before.is_open(number)) {
             let text = format!("node group {number} has all its {of} copies again");
             drafts.push(Draft::new(Level::Info, None, "group_complete", text));
         }
@@ -216,7 +248,7 @@ fn of_whole(before: &ClusterState, after: &ClusterState) -> Vec<Draft> {
         }
     }
     if after.started && !before.started {
-        let copies = after.groups.first().map_or(0, Vec::len);
+        let copies = after.groups.iter().map(Vec::len).max().unwrap_or(0);
         let groups = match after.groups.len() {
             1 => "one node group".to_string(),
             several => format!("{several} node groups"),
@@ -225,7 +257,7 @@ fn of_whole(before: &ClusterState, after: &ClusterState) -> Vec<Draft> {
         drafts.push(Draft::new(Level::Info, None, "cluster_started", text));
     }
     if after.stopped && !before.stopped {
-        let empty = after.slots.iter().find(|slot| slot.replicas.is_empty());
+        let empty = after.used_slots().find(|slot| slot.replicas.is_empty());
         let group = empty.map_or(0, |slot| slot.group);
         let text = format!("the cluster has stopped: node group {group} has no copy left");
         drafts.push(Draft::new(Level::Error, None, "cluster_stopped", text));

@@ -124,6 +124,9 @@ pub(crate) struct MovesStatus {
     pub(crate) tables: usize,
     /// Those of them that are still to be moved.
     pub(crate) left: usize,
+    /// The first of those that are left.
+    #[serde(default)]
+    pub(crate) first_left: Vec<String>,
     /// The node groups, by number.
     pub(crate) groups: Vec<GroupMoves>,
 }

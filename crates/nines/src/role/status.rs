@@ -110,6 +110,8 @@ impl ClusterStatus {
         connected: &BTreeMap<NodeId, Incarnation>,
     ) -> Self {
         let driver = state.driver().filter(|_| state.started);
+        let groups = groups_of(config, state);
+        let group_of = |id: NodeId| groups.iter().find(|group| group.nodes.contains(&id));
         let node = |node: &cluster_config::Node| {
             let id = node.id;
             let life = if id == own.0 { Some(own.1) } else { connected.get(&id).copied() };
@@ -125,7 +127,7 @@ impl ClusterStatus {
                 port: node.port(),
                 connected: life.is_some(),
                 status: word(member, life.is_some(), node.role.is_client()).into(),
-                group: config.group_of(id).map(|group| group.number),
+                group: group_of(id).map(|group| group.number),
                 primary_of: primary.count(),
                 shares: state.slots.len(),
                 drives_epochs: driver == Some(id),
@@ -151,7 +153,7 @@ impl ClusterStatus {
             version: env!("CARGO_PKG_VERSION").into(),
             settling: state.takeovers.len(),
             nodes: config.nodes().iter().map(node).collect(),
-            groups: config.groups().iter().map(|group| group_status(group, state)).collect(),
+            groups: groups.iter().map(|group| group_status(group, state)).collect(),
             warnings: Vec::new(),
         };
         let joined = state.member(own.0, own.1).is_some();
@@ -266,25 +268,41 @@ pub(crate) fn other_groups(config: &ClusterConfig, state: &ClusterState) -> Opti
     let founded = state.started.then_some(&state.groups)?;
     let set = |nodes: &[NodeId]| nodes.iter().copied().collect::<BTreeSet<NodeId>>();
     let names = |nodes: &[NodeId]| list(&nodes.iter().map(|node| node.0).collect::<Vec<u16>>());
-    let copies = founded.first().map_or(0, Vec::len);
+    let copies = founded.iter().map(Vec::len).max().unwrap_or(0);
     if copies > 0 && copies != usize::from(config.replicas()) {
         let wanted = config.replicas();
         return Some(format!(
             "NoOfReplicas={wanted}, and the cluster was founded with NoOfReplicas={copies}"
         ));
     }
-    founded.iter().enumerate().find_map(|(number, nodes)| {
-        let group = config.groups().iter().find(|group| usize::from(group.number) == number);
-        match group {
-            Some(group) if set(&group.nodes) == set(nodes) => None,
+    // Groups that came later are of nodes without a group, or are configured by now under a number
+    // of their own; those that were dropped may still be configured.
+    let spare: BTreeSet<NodeId> = config.spare_node_ids().into_iter().collect();
+    let mut formed = founded.iter().enumerate().filter(|(_, nodes)| !nodes.is_empty());
+    formed.find_map(|(number, nodes)| {
+        let nodes = set(nodes);
+        let named = config.groups().iter().find(|group| !set(&group.nodes).is_disjoint(&nodes));
+        let list = |nodes: &BTreeSet<NodeId>| names(&nodes.iter().copied().collect::<Vec<_>>());
+        match named {
+            Some(group) if set(&group.nodes) == nodes => None,
             Some(group) => Some(format!(
                 "node group {number} is of {}, and its rows are on {}",
                 names(&group.nodes),
-                names(nodes)
+                list(&nodes)
             )),
-            None => Some(format!("{} hold rows and are not in it", names(nodes))),
+            None if nodes.is_subset(&spare) => None,
+            None => Some(format!("{} hold rows and are not in it", list(&nodes))),
         }
     })
+}
+
+/// The node groups: those that the cluster has, or those that it is to be founded with.
+pub(crate) fn groups_of(config: &ClusterConfig, state: &ClusterState) -> Vec<NodeGroup> {
+    if !state.started {
+        return config.groups().to_vec();
+    }
+    let numbered = (0_u16..).zip(&state.groups).filter(|(_, nodes)| !nodes.is_empty());
+    numbered.map(|(number, nodes)| NodeGroup { number, nodes: nodes.clone() }).collect()
 }
 
 fn group_status(group: &NodeGroup, state: &ClusterState) -> GroupStatus {

@@ -15,7 +15,7 @@ use cluster_config::{ClusterConfig, Outcome, Role};
 use model::{ClusterState, MemberStatus, NodeId, NodeRole};
 use serde::{Deserialize, Serialize};
 
-use super::status::list;
+use super::status::{groups_of, list};
 
 /// What a cluster would survive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -119,7 +119,7 @@ impl Present<'_> {
             let living = self.state.members.get(&node).filter(|_| self.living.contains(&node));
             living.map(|member| member.status)
         };
-        self.state.slots.iter().find_map(|slot| {
+        self.state.used_slots().find_map(|slot| {
             let complete = slot.replicas.iter().filter(|replica| !replica.syncing);
             let holders: Vec<(NodeId, MemberStatus)> = complete
                 .filter_map(|replica| Some((replica.node, status(replica.node)?)))
@@ -154,7 +154,7 @@ impl Present<'_> {
 
     /// What becomes of the cluster when these are lost at one moment.
     fn after(&self, lost: &BTreeSet<NodeId>) -> Outcome {
-        for slot in &self.state.slots {
+        for slot in self.state.used_slots() {
             let stays = |node| self.living.contains(node) && !lost.contains(node);
             if !slot.replicas.iter().any(|replica| !replica.syncing && stays(&replica.node)) {
                 return Outcome::NoReplica(slot.group);
@@ -223,7 +223,7 @@ impl Present<'_> {
 
     fn why_it_goes_on(&self, lost: &BTreeSet<NodeId>) -> String {
         let mut reasons = Vec::new();
-        for group in self.config.groups() {
+        for group in groups_of(self.config, self.state) {
             let touched = self.state.slots.iter().filter(|slot| slot.group == group.number);
             let mut replicas = touched.flat_map(|slot| &slot.replicas);
             if !replicas.any(|replica| !replica.syncing && lost.contains(&replica.node)) {

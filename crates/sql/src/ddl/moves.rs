@@ -11,7 +11,9 @@
 //! A table that cannot be moved now stays where it is, as a copy that fails leaves it; it is tried
 //! again after the others.
 //! # Not here
-//! The copy (`rebuild`); when tables are to be moved, and when that is over (`control`).
+//! The copy (`rebuild`, and [`own`] for tables that the SQL layer keeps for itself); when tables are to be moved, and when that is over (`control`).
+
+pub(crate) mod own;
 
 use std::rc::Rc;
 
@@ -33,15 +35,25 @@ const CLAIM: u64 = 0;
 /// Moves tables as long as the cluster wants it.
 pub(crate) async fn run(kernel: Kernel, shared: Rc<Shared>, clock_base: i64) {
     while kernel.cluster().reorganizing {
-        let claim = kernel.beside();
+        // The transactions of the work are others: they end, and this one is held.
+        let claim = kernel.keeper();
         if rebuild::CLAIMS.hold(&claim, CLAIM, WaitPolicy::Refuse).await.is_ok() {
             let mut moved = None;
             while let Some((name, table)) = next(&kernel, moved.as_deref()) {
                 let seed = kernel.draw();
                 let origin = Origin { number: 0, seed, clock_base };
-                let mut session = Session::new(kernel.beside(), shared.clone(), origin);
-                move_one(&mut session, &name, table).await;
-                session.rollback().await;
+                let mut session = Session::new(kernel.clone(), shared.clone(), origin);
+                if name.starts_with('#') {
+                    // A table of claims waits until nobody has one.
+                    let _ = own::move_table(&kernel.beside(), &claim, table).await;
+                } else {
+                    move_one(&mut session, &name, table).await;
+                    session.rollback().await;
+                }
+                if name == rebuild::CLAIMS.table {
+                    // The claim was in the table that was moved.
+                    break;
+                }
                 moved = Some(name);
             }
         }
@@ -58,9 +70,10 @@ pub(crate) async fn run(kernel: Kernel, shared: Rc<Shared>, clock_base: i64) {
 fn next(kernel: &Kernel, behind: Option<&str>) -> Option<(String, TableId)> {
     let cluster = kernel.cluster();
     let from = behind.unwrap_or_default();
-    let mut named = cluster.table_names.iter_from(from).filter(|(name, table)| {
-        &***name != from && name.contains('.') && cluster.has_older_layout(**table)
-    });
+    let mut named = cluster
+        .table_names
+        .iter_from(from)
+        .filter(|(name, table)| &***name != from && cluster.is_to_be_moved(name, **table));
     let found = named.next().filter(|_| cluster.reorganizing);
     found.map(|(name, table)| (name.to_string(), *table))
 }

@@ -27,7 +27,7 @@ use stdx::{Duration, Instant};
 use wire::{LockMode, WaitPolicy};
 
 use crate::kernel::{Failure, Kernel};
-use crate::own_table::OwnTable;
+use crate::own_table::{OwnTable, is_elsewhere, steadily};
 use crate::peers::{self, Known};
 use crate::session::Session;
 use crate::temporary::CLAIMS;
@@ -143,10 +143,12 @@ impl Session {
         if let Some(holder) = self.holder(name).await? {
             return Ok(Some(holder).filter(|holder| *holder != self.own_holder()));
         }
-        let table = table(&self.kernel).await?;
         let row = row(name, self.own_holder());
-        let insert = ClientOperation::insert(table, row);
-        match self.kernel.beside().execute_and_commit(vec![insert]).await {
+        let inserted = steadily(&self.kernel, async || {
+            let insert = ClientOperation::insert(table(&self.kernel).await?, row.clone());
+            self.kernel.beside().execute_and_commit(vec![insert]).await
+        });
+        match inserted.await {
             Ok(_) => Ok(None),
             // Somebody else was faster. Who has given it up since is asked the next time.
             Err(Failure::Aborted(refusal)) if refusal.code == ErrorCode::RowExists => {
@@ -174,28 +176,40 @@ impl Session {
             beside.abort().await;
             return Ok(false);
         }
-        // As long as its claim is held here, the holder cannot get it again.
+        // As long as its claim is held here, the holder cannot get it again. The claim is of this
+        // transaction: where the table has moved meanwhile, the next look tries again.
         let table = table(&self.kernel).await?;
         let key = vec![Value::text(name)];
         let read = ClientOperation::read_locked(table, key.clone(), LockMode::Exclusive);
-        let found = first_row(beside.execute(vec![read]).await?)?;
-        if found.as_deref().and_then(holder_of) != Some(holder) {
-            beside.abort().await;
-            return Ok(false);
+        let taken = async {
+            let found = first_row(beside.execute(vec![read]).await?)?;
+            if found.as_deref().and_then(holder_of) != Some(holder) {
+                return Ok(false);
+            }
+            let upsert = ClientOperation::upsert(table, row(name, self.own_holder()));
+            beside.execute_and_commit(vec![upsert]).await.map(|_| true)
+        };
+        match taken.await {
+            Ok(true) => Ok(true),
+            Err(failure) if !is_elsewhere(&failure) => Err(failure),
+            Ok(false) | Err(_) => {
+                beside.abort().await;
+                Ok(false)
+            }
         }
-        let upsert = ClientOperation::upsert(table, row(name, self.own_holder()));
-        beside.execute_and_commit(vec![upsert]).await?;
-        Ok(true)
     }
 
     /// Who holds a lock.
     async fn holder(&self, name: &str) -> Result<Option<Holder>, Failure> {
-        let table = table(&self.kernel).await?;
-        let beside = self.kernel.beside();
-        let read = ClientOperation::read(table, vec![Value::text(name)]);
-        let row = first_row(beside.execute(vec![read]).await?)?;
-        beside.abort().await;
-        Ok(row.as_deref().and_then(holder_of))
+        steadily(&self.kernel, async || {
+            let table = table(&self.kernel).await?;
+            let beside = self.kernel.beside();
+            let read = ClientOperation::read(table, vec![Value::text(name)]);
+            let row = first_row(beside.execute(vec![read]).await?)?;
+            beside.abort().await;
+            Ok(row.as_deref().and_then(holder_of))
+        })
+        .await
     }
 
     /// Who holds a lock, unless that connection has gone.
@@ -223,16 +237,19 @@ impl Session {
 
     /// Deletes the row of a lock, if it is still this session's.
     async fn delete_lock(&self, name: &str) -> Result<(), Failure> {
-        let table = table(&self.kernel).await?;
-        let beside = self.kernel.beside();
-        let key = vec![Value::text(name)];
-        let read = ClientOperation::read_locked(table, key.clone(), LockMode::Exclusive);
-        let found = first_row(beside.execute(vec![read]).await?)?;
-        if found.as_deref().and_then(holder_of) != Some(self.own_holder()) {
-            beside.abort().await;
-            return Ok(());
-        }
-        beside.execute_and_commit(vec![ClientOperation::delete(table, key)]).await.map(|_| ())
+        steadily(&self.kernel, async || {
+            let table = table(&self.kernel).await?;
+            let beside = self.kernel.beside();
+            let key = vec![Value::text(name)];
+            let read = ClientOperation::read_locked(table, key.clone(), LockMode::Exclusive);
+            let found = first_row(beside.execute(vec![read]).await?)?;
+            if found.as_deref().and_then(holder_of) != Some(self.own_holder()) {
+                beside.abort().await;
+                return Ok(());
+            }
+            beside.execute_and_commit(vec![ClientOperation::delete(table, key)]).await.map(|_| ())
+        })
+        .await
     }
 
     /// Gives up all named locks; how often they had been got.

@@ -15,7 +15,7 @@ use model::{ColumnType, ErrorCode, IndexId, Refusal, Table, TableId, Value};
 
 use super::values::TableValues;
 use crate::kernel::{Failure, Kernel, Scan};
-use crate::own_table::OwnTable;
+use crate::own_table::{OwnTable, steadily};
 use crate::session::Session;
 
 /// Name of the kernel table; without a database, so no user sees it.
@@ -38,35 +38,41 @@ pub(crate) async fn put(kernel: &Kernel, of: TableId, values: &TableValues) -> R
         let detail = format!("statistics of {of} take more than {BYTES_MAX} bytes");
         return Err(Failure::Refused(Refusal::new(ErrorCode::RowTooLarge, detail)));
     }
-    let table = table(kernel).await?;
     let mut head = FORMAT.to_be_bytes().to_vec();
     head.extend(values.made_at.to_be_bytes());
     head.extend((bytes.len() as u32).to_be_bytes());
     let part = |(at, bytes): (usize, &[u8])| {
         let data: Vec<u8> = head.iter().chain(bytes).copied().collect();
-        let row = vec![number(of), Value::UInt(at as u64), Value::Bytes(data.into())];
-        ClientOperation::upsert(table, row)
+        vec![number(of), Value::UInt(at as u64), Value::Bytes(data.into())]
     };
-    let parts = bytes.chunks(PART_BYTES).enumerate().map(part).collect();
-    kernel.beside().execute_and_commit(parts).await.map(|_| ())
+    let parts: Vec<Vec<Value>> = bytes.chunks(PART_BYTES).enumerate().map(part).collect();
+    steadily(kernel, async || {
+        let table = table(kernel).await?;
+        let parts = parts.iter().map(|row| ClientOperation::upsert(table, row.clone()));
+        kernel.beside().execute_and_commit(parts.collect()).await.map(|_| ())
+    })
+    .await
 }
 
 /// Forgets a table.
 pub(crate) async fn forget(kernel: &Kernel, of: TableId) -> Result<(), Failure> {
-    let Some((table, index)) = known(kernel) else { return Ok(()) };
-    let rows = scan(kernel, (table, index), of).collect().await?;
-    let delete = |row: &Vec<Value>| {
-        let key = row.iter().take(2).cloned().collect();
-        ClientOperation::delete(table, key)
-    };
-    let deletes: Vec<ClientOperation> = rows.iter().map(delete).collect();
-    if deletes.is_empty() {
-        return Ok(());
-    }
-    match kernel.beside().execute_and_commit(deletes).await {
-        Err(Failure::Aborted(refusal)) if refusal.code == ErrorCode::RowNotFound => Ok(()),
-        other => other.map(|_| ()),
-    }
+    steadily(kernel, async || {
+        let Some((table, index)) = known(kernel) else { return Ok(()) };
+        let rows = scan(kernel, (table, index), of).collect().await?;
+        let delete = |row: &Vec<Value>| {
+            let key = row.iter().take(2).cloned().collect();
+            ClientOperation::delete(table, key)
+        };
+        let deletes: Vec<ClientOperation> = rows.iter().map(delete).collect();
+        if deletes.is_empty() {
+            return Ok(());
+        }
+        match kernel.beside().execute_and_commit(deletes).await {
+            Err(Failure::Aborted(refusal)) if refusal.code == ErrorCode::RowNotFound => Ok(()),
+            other => other.map(|_| ()),
+        }
+    })
+    .await
 }
 
 /// What is known of some tables, in their order.
@@ -74,15 +80,18 @@ pub(crate) async fn read(
     kernel: &Kernel,
     tables: &[TableId],
 ) -> Result<Vec<Option<TableValues>>, Failure> {
-    let Some(kept_in) = known(kernel) else { return Ok(vec![None; tables.len()]) };
-    let mut found = Vec::with_capacity(tables.len());
-    for tables in tables.chunks(SCANS) {
-        let scans: Vec<Scan> = tables.iter().map(|of| scan(kernel, kept_in, *of)).collect();
-        for scan in scans {
-            found.push(of_parts(scan.collect().await?));
+    steadily(kernel, async || {
+        let Some(kept_in) = known(kernel) else { return Ok(vec![None; tables.len()]) };
+        let mut found = Vec::with_capacity(tables.len());
+        for tables in tables.chunks(SCANS) {
+            let scans: Vec<Scan> = tables.iter().map(|of| scan(kernel, kept_in, *of)).collect();
+            for scan in scans {
+                found.push(of_parts(scan.collect().await?));
+            }
         }
-    }
-    Ok(found)
+        Ok(found)
+    })
+    .await
 }
 
 /// What is known of the values of several tables.

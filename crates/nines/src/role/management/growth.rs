@@ -8,6 +8,9 @@ use model::{ClusterState, Command, MemberStatus, NodeId, NodeRole};
 use crate::role::operator::Board;
 use crate::role::request::{GroupMoves, GroupOrder, MovesStatus};
 
+/// So many tables are named that are to be moved.
+const NAMED: usize = 5;
+
 /// How far the move of tables has come.
 pub(super) fn moves(state: &ClusterState) -> MovesStatus {
     let moves = state.moves();
@@ -19,7 +22,10 @@ pub(super) fn moves(state: &ClusterState) -> MovesStatus {
         tables: state.tables.values().filter(|table| state.is_in_group(table, group)).count(),
     });
     let groups = groups.collect();
-    MovesStatus { wanted: state.reorganizing, tables: moves.tables, left: moves.left, groups }
+    let left = state.table_names.iter().filter(|(name, id)| state.is_to_be_moved(name, **id));
+    let first_left = left.take(NAMED).map(|(name, _)| name.to_string()).collect();
+    let (wanted, tables, left) = (state.reorganizing, moves.tables, moves.left);
+    MovesStatus { wanted, tables, left, first_left, groups }
 }
 
 /// Checks an order, and has its command logged; what is told of it.

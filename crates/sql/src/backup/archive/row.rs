@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::is_refused;
 use crate::kernel::{Failure, Kernel};
-use crate::own_table::OwnTable;
+use crate::own_table::{OwnTable, steadily};
 
 /// Name of the kernel table; without a database, so no user sees it.
 pub(crate) const TABLE: &str = "#archives";
@@ -83,13 +83,16 @@ async fn table(kernel: &Kernel) -> Result<TableId, Failure> {
 
 /// All archives, by number.
 pub(super) async fn all(kernel: &Kernel) -> Result<Vec<Row>, Failure> {
-    let Some(table) = kernel.cluster().table_named(TABLE).map(|table| table.id) else {
-        return Ok(Vec::new());
-    };
-    let rows = kernel.beside().scan(ScanSpec::heap(table)).collect().await?;
-    let mut rows: Vec<Row> = rows.iter().filter_map(|row| read(row)).collect();
-    rows.sort_by_key(|row| row.number);
-    Ok(rows)
+    steadily(kernel, async || {
+        let Some(table) = kernel.cluster().table_named(TABLE).map(|table| table.id) else {
+            return Ok(Vec::new());
+        };
+        let rows = kernel.beside().scan(ScanSpec::heap(table)).collect().await?;
+        let mut rows: Vec<Row> = rows.iter().filter_map(|row| read(row)).collect();
+        rows.sort_by_key(|row| row.number);
+        Ok(rows)
+    })
+    .await
 }
 
 fn read(row: &[Value]) -> Option<Row> {
@@ -114,8 +117,11 @@ fn bytes(of: &impl Serialize) -> Value {
 pub(super) async fn insert(kernel: &Kernel, number: u64, order: &Order) -> Result<bool, Failure> {
     let status = Status { state: "starting".to_owned(), ..Status::default() };
     let row = vec![Value::UInt(number), bytes(order), bytes(&status), Value::UInt(0)];
-    let insert = ClientOperation::insert(table(kernel).await?, row);
-    match kernel.beside().execute_and_commit(vec![insert]).await {
+    let inserted = steadily(kernel, async || {
+        let insert = ClientOperation::insert(table(kernel).await?, row.clone());
+        kernel.beside().execute_and_commit(vec![insert]).await
+    });
+    match inserted.await {
         Err(failure) if is_refused(&failure, ErrorCode::RowExists) => Ok(false),
         other => other.map(|_| true),
     }
@@ -143,14 +149,21 @@ async fn change(
 ) -> Result<(), Failure> {
     let assignments = vec![(column, Expression::Constant(value))];
     let key = vec![Value::UInt(number)];
-    let update = ClientOperation::update(table(kernel).await?, key, assignments);
-    gone_is_fine(kernel.beside().execute_and_commit(vec![update]).await)
+    let updated = steadily(kernel, async || {
+        let table = table(kernel).await?;
+        let update = ClientOperation::update(table, key.clone(), assignments.clone());
+        kernel.beside().execute_and_commit(vec![update]).await
+    });
+    gone_is_fine(updated.await)
 }
 
 /// Removes an archive.
 pub(super) async fn remove(kernel: &Kernel, number: u64) -> Result<(), Failure> {
-    let delete = ClientOperation::delete(table(kernel).await?, vec![Value::UInt(number)]);
-    gone_is_fine(kernel.beside().execute_and_commit(vec![delete]).await)
+    let deleted = steadily(kernel, async || {
+        let delete = ClientOperation::delete(table(kernel).await?, vec![Value::UInt(number)]);
+        kernel.beside().execute_and_commit(vec![delete]).await
+    });
+    gone_is_fine(deleted.await)
 }
 
 fn gone_is_fine<T>(result: Result<T, Failure>) -> Result<(), Failure> {
