@@ -17,6 +17,12 @@ use wire::{LockMode, Projection, WaitPolicy};
 use crate::kernel::{Failure, Kernel};
 use crate::own_table::{OwnTable, steadily};
 
+/// The claims on tables that are being rebuilt.
+pub(crate) const ALTERATIONS: Claims =
+    Claims { table: "#alterations", column: "table_id", width: 4 };
+/// The claim among them of whoever moves tables to other node groups: no table has this identity.
+pub(crate) const MOVER: u64 = 0;
+
 /// A kernel table of claims, each on a number.
 pub(crate) struct Claims {
     /// Its name, without a database, so that no user sees it.
@@ -69,8 +75,8 @@ impl Claims {
         }
     }
 
-    /// Whether a claim that somebody has had before is free; the transaction of `kernel` has it then.
-    /// Nobody is waited for.
+    /// Whether a claim that somebody has had before is free; the transaction of `kernel` has it
+    /// then. Nobody is waited for.
     pub(crate) async fn is_free(&self, kernel: &Kernel, number: u64) -> bool {
         let table = kernel.cluster().table_named(self.table).map(|table| table.id);
         match table {

@@ -2,16 +2,16 @@
 //!
 //! # Owns
 //! Finding such a table, and making it: the first who needs it does. Its name has no database, so
-//! that no user sees it. Working on it while it is moved to other nodes ([`steadily`]).
+//! that no user sees it. Working on it while it is moved to other nodes ([`steadily`]), and undoing
+//! a move that did not come to its end.
 //! # Not here
 //! What is in the tables: claims, AUTO_INCREMENT, statistics, named locks. Moving them
 //! (`ddl::moves`).
 
-use model::{Column, ColumnType, ErrorCode, SchemaChange, TableId, Value};
-
+use model::{Column, ColumnType, ErrorCode, SchemaChange, Table, TableId, Value};
 use stdx::Duration;
 
-use crate::ddl::moves;
+use crate::claim::{ALTERATIONS, MOVER};
 use crate::kernel::{Failure, Kernel};
 
 /// The pause before work on a table that is being moved is tried again.
@@ -33,7 +33,7 @@ pub(crate) async fn steadily<T>(
             Err(failure) if is_elsewhere(&failure) && attempt < ATTEMPTS_MAX => {
                 kernel.sleep(PAUSE).await?;
                 if attempt % LOOK_EVERY == 0 {
-                    moves::own::recover(kernel).await?;
+                    recover(kernel).await?;
                 }
             }
             other => return other,
@@ -50,6 +50,44 @@ pub(crate) fn is_elsewhere(failure: &Failure) -> bool {
         }
         Failure::Interrupted(_) | Failure::OutcomeUnknown(_) => false,
     }
+}
+
+/// Lets writers go on whose table was being moved by somebody who is dead.
+async fn recover(kernel: &Kernel) -> Result<(), Failure> {
+    let beside = kernel.beside();
+    if ALTERATIONS.is_free(&beside, MOVER).await {
+        let cluster = kernel.cluster();
+        let blocked =
+            cluster.table_names.iter_from("#").take_while(|(name, _)| name.starts_with('#'));
+        for (_, id) in blocked {
+            if let Some(table) = cluster.tables.get(id).filter(|table| table.writes_blocked) {
+                undo_move(kernel, table).await?;
+            }
+        }
+    }
+    beside.abort().await;
+    Ok(())
+}
+
+/// Takes away what a move has left: first the block, so that the copy cannot take the table's place
+/// any more.
+pub(crate) async fn undo_move(kernel: &Kernel, old: &Table) -> Result<(), Failure> {
+    let cluster = kernel.cluster();
+    if cluster.tables.get(&old.id).is_some_and(|table| table.writes_blocked) {
+        kernel.change_schema(SchemaChange::BlockWrites { table: old.id, blocked: false }).await?;
+    }
+    if let Some(copy) = kernel.cluster().table_named(&copy_name(old.id)) {
+        match kernel.change_schema(SchemaChange::DropTable { table: copy.id }).await {
+            Err(Failure::Refused(refusal)) if refusal.code == ErrorCode::UnknownTable => {}
+            other => return other.map(drop),
+        }
+    }
+    Ok(())
+}
+
+/// The name of the table that is to take another one's place: no other kind of table is named so.
+pub(crate) fn copy_name(old: TableId) -> String {
+    format!("#moved/{}", old.0)
 }
 
 /// A table of ours.

@@ -240,14 +240,15 @@ impl Sequences {
         count: u64,
         start: u64,
     ) -> Result<u64, Failure> {
-        steadily(kernel, async || self.reserve_now(kernel, table, (from, count), start).await).await
+        steadily(kernel, async || self.reserve_now(kernel, table, from, count, start).await).await
     }
 
     async fn reserve_now(
         &self,
         kernel: &Kernel,
         table: TableId,
-        (from, count): (u64, u64),
+        from: u64,
+        count: u64,
         start: u64,
     ) -> Result<u64, Failure> {
         let sequences = kept_in(kernel).await?;

@@ -12,8 +12,8 @@ use crate::parameter::{Parameter, Status};
 use crate::problem::Problems;
 use crate::value::Value;
 
-/// Forms node groups: where no `NodeGroup` is given, by the order of ids. Nodes of `NodeGroup=65536`
-/// are in none.
+/// Forms node groups: where no `NodeGroup` is given, by the order of ids. Nodes of
+/// `NodeGroup=65536` are in none.
 pub(super) fn groups(
     nodes: &[Block],
     ids: &[Option<NodeId>],

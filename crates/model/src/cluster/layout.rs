@@ -108,8 +108,8 @@ impl ClusterState {
     }
 
     /// Whether a table of this name is to be moved to the newest layout: one of users that has an
-    /// older one, and one that the SQL layer keeps for itself when its node group is drained. Tables
-    /// of a session end with the session.
+    /// older one, and one that the SQL layer keeps for itself when its node group is drained.
+    /// Tables of a session end with the session.
     pub fn is_to_be_moved(&self, name: &str, table: TableId) -> bool {
         match kind_of(name) {
             Kind::OfUsers => self.has_older_layout(table),

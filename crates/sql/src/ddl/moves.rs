@@ -11,9 +11,10 @@
 //! A table that cannot be moved now stays where it is, as a copy that fails leaves it; it is tried
 //! again after the others.
 //! # Not here
-//! The copy (`rebuild`, and [`own`] for tables that the SQL layer keeps for itself); when tables are to be moved, and when that is over (`control`).
+//! The copy (`rebuild`, and [`own`] for tables that the SQL layer keeps for itself); when tables
+//! are to be moved, and when that is over (`control`).
 
-pub(crate) mod own;
+mod own;
 
 use std::rc::Rc;
 
@@ -22,22 +23,21 @@ use sql_parser::ast::{AlterAction, AlterTable, Ident, ObjectName};
 use stdx::Duration;
 use wire::WaitPolicy;
 
-use super::{alter, rebuild};
+use super::alter;
 use crate::catalog::view::is_view;
+use crate::claim::{ALTERATIONS, MOVER};
 use crate::kernel::Kernel;
 use crate::session::{Origin, Session, Shared};
 
 /// The pause before somebody looks again whether there is something to do.
 const PAUSE: Duration = Duration::from_millis(1_000);
-/// The claim of whoever moves tables: no table has this identity.
-const CLAIM: u64 = 0;
 
 /// Moves tables as long as the cluster wants it.
 pub(crate) async fn run(kernel: Kernel, shared: Rc<Shared>, clock_base: i64) {
     while kernel.cluster().reorganizing {
         // The transactions of the work are others: they end, and this one is held.
         let claim = kernel.keeper();
-        if rebuild::CLAIMS.hold(&claim, CLAIM, WaitPolicy::Refuse).await.is_ok() {
+        if ALTERATIONS.hold(&claim, MOVER, WaitPolicy::Refuse).await.is_ok() {
             let mut moved = None;
             while let Some((name, table)) = next(&kernel, moved.as_deref()) {
                 let seed = kernel.draw();
@@ -50,7 +50,7 @@ pub(crate) async fn run(kernel: Kernel, shared: Rc<Shared>, clock_base: i64) {
                     move_one(&mut session, &name, table).await;
                     session.rollback().await;
                 }
-                if name == rebuild::CLAIMS.table {
+                if name == ALTERATIONS.table {
                     // The claim was in the table that was moved.
                     break;
                 }

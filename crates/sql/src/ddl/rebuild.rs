@@ -36,7 +36,7 @@ use super::{change, foreign_key, refused};
 use crate::access::{ReadMode, Reader, Values};
 use crate::catalog::names::{TableName, copy_name, shown_name};
 use crate::catalog::{TableDefinition, kernel_form};
-use crate::claim::Claims;
+use crate::claim::ALTERATIONS as CLAIMS;
 use crate::error::of_refusal;
 use crate::execute::reference::batch::Batch;
 use crate::execute::row::RowMaker;
@@ -48,8 +48,6 @@ use crate::result::Outcome;
 use crate::session::Session;
 use crate::statistics::store;
 
-/// The claims on tables that are being rebuilt.
-pub(super) const CLAIMS: Claims = Claims { table: "#alterations", column: "table_id", width: 4 };
 /// Rows copied in one transaction.
 const BATCH: usize = 256;
 /// Bytes of large values after which a batch ends.

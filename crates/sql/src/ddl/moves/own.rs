@@ -12,10 +12,9 @@
 use model::{ErrorCode, SchemaChange, Table, TableId, Value};
 use wire::WaitPolicy;
 
-use super::CLAIM;
 use crate::claim;
-use crate::ddl::rebuild;
 use crate::kernel::{Failure, Kernel};
+use crate::own_table::{copy_name, undo_move};
 
 /// Rows copied in one transaction.
 const BATCH: usize = 256;
@@ -27,7 +26,7 @@ pub(super) async fn move_table(
     id: TableId,
 ) -> Result<(), Failure> {
     let Some(table) = kernel.cluster().tables.get(&id).cloned() else { return Ok(()) };
-    undo(kernel, &table).await?;
+    undo_move(kernel, &table).await?;
     if is_of_claims(&table) {
         // Before anybody is kept out: some are held for long.
         claim_all(kernel, claim, id).await?;
@@ -35,7 +34,7 @@ pub(super) async fn move_table(
     kernel.change_schema(SchemaChange::BlockWrites { table: id, blocked: true }).await?;
     let replaced = replace(kernel, claim, &table).await;
     if replaced.is_err() {
-        let _ = undo(kernel, &table).await;
+        let _ = undo_move(kernel, &table).await;
     }
     replaced
 }
@@ -69,39 +68,6 @@ async fn replace(kernel: &Kernel, claim: &Kernel, old: &Table) -> Result<(), Fai
     kernel.change_schema(SchemaChange::ReplaceTable { old: old.id, new }).await.map(drop)
 }
 
-/// Lets writers go on whose table was being moved by somebody who is dead.
-pub(crate) async fn recover(kernel: &Kernel) -> Result<(), Failure> {
-    let beside = kernel.beside();
-    if rebuild::CLAIMS.is_free(&beside, CLAIM).await {
-        let cluster = kernel.cluster();
-        let blocked =
-            cluster.table_names.iter_from("#").take_while(|(name, _)| name.starts_with('#'));
-        for (_, id) in blocked {
-            if let Some(table) = cluster.tables.get(id).filter(|table| table.writes_blocked) {
-                undo(kernel, table).await?;
-            }
-        }
-    }
-    beside.abort().await;
-    Ok(())
-}
-
-/// Takes away what a move has left: first the block, so that the copy cannot take the table's place
-/// any more.
-async fn undo(kernel: &Kernel, old: &Table) -> Result<(), Failure> {
-    let cluster = kernel.cluster();
-    if cluster.tables.get(&old.id).is_some_and(|table| table.writes_blocked) {
-        kernel.change_schema(SchemaChange::BlockWrites { table: old.id, blocked: false }).await?;
-    }
-    if let Some(copy) = kernel.cluster().table_named(&copy_name(old.id)) {
-        match kernel.change_schema(SchemaChange::DropTable { table: copy.id }).await {
-            Err(Failure::Refused(refusal)) if refusal.code == ErrorCode::UnknownTable => {}
-            other => return other.map(drop),
-        }
-    }
-    Ok(())
-}
-
 /// Whether the rows of a table say nothing: what counts is who has locked them.
 fn is_of_claims(table: &Table) -> bool {
     table.columns.len() == table.primary_key.len()
@@ -121,11 +87,6 @@ async fn claim_all(kernel: &Kernel, claim: &Kernel, table: TableId) -> Result<()
         }
     }
     Ok(())
-}
-
-/// The name of the table that is to take another one's place: no other kind of table is named so.
-fn copy_name(old: TableId) -> String {
-    format!("#moved/{}", old.0)
 }
 
 /// What makes a table like another one, where new tables are.
