@@ -4,6 +4,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use tests::{Server, Session, all, binary, number, refused, run, temporary_directory, workspace};
 
@@ -252,4 +254,63 @@ fn an_object_store_is_known_by_its_certificate() {
     let (is_done, why) = prune(None);
     assert!(!is_done && why.contains("ertificate"), "{why}");
     let _ = std::fs::remove_dir_all(&directory);
+}
+
+/// An archive in a store that hangs says so and goes on when the store does.
+#[test]
+fn an_archive_in_an_object_store_outlives_its_pauses() {
+    let store = Store::start();
+    let server = Server::start_with(&store.environment(&store.secret), &["--workers=2"]);
+    let mut session = server.session().unwrap();
+    all(&mut session, &["CREATE DATABASE shop", "CREATE TABLE shop.t (id INT PRIMARY KEY, v INT)"]);
+    let place = "s3://backups/archive";
+    all(&mut session, &[&format!("START ARCHIVE INTO '{place}' WITH max_lag = 2")]);
+    let wait = |session: &mut Session, what: &str, is_so: &dyn Fn(&str, u64, u64) -> bool| {
+        let began = Instant::now();
+        loop {
+            let rows = session.query("SHOW ARCHIVES").expect("it is shown");
+            let text = |column: usize| rows[0][column].clone().unwrap_or_default();
+            let number = |column: usize| text(column).parse().unwrap_or(0);
+            if is_so(&text(3), number(5), number(6)) {
+                return;
+            }
+            assert!(began.elapsed() < Duration::from_secs(90), "no {what}: {rows:?}");
+            thread::sleep(Duration::from_millis(100));
+        }
+    };
+    let archived = |session: &mut Session| {
+        let epoch = number(session, "SELECT @@nines_last_commit_epoch") as u64;
+        wait(session, "segment", &|_, base, newest| base > 0 && newest >= epoch);
+        epoch
+    };
+    wait(&mut session, "full backup", &|_, base, _| base > 0);
+    all(&mut session, &["INSERT INTO shop.t VALUES (1, 1)"]);
+    let first = archived(&mut session);
+    signal(&store.process, "STOP");
+    all(&mut session, &["UPDATE shop.t SET v = 2", "INSERT INTO shop.t VALUES (2, 2)"]);
+    wait(&mut session, "word of the store", &|state, _, _| {
+        state.contains("has not taken a segment")
+    });
+    all(&mut session, &["DELETE FROM shop.t WHERE id = 1"]);
+    signal(&store.process, "CONT");
+    // Some answers are lost, whose requests were carried out.
+    store.fault("break", 5);
+    let last = archived(&mut session);
+    wait(&mut session, "running archive", &|state, _, _| state == "running");
+    all(&mut session, &["STOP ARCHIVE"]);
+    for (epoch, into, sum) in [(first, "one", 1), (last, "two", 2)] {
+        let order =
+            format!("RESTORE TABLE shop.t AS shop.{into} FROM '{place}' UNTIL EPOCH {epoch}");
+        all(&mut session, &[&order]);
+        assert_eq!(number(&mut session, &format!("SELECT SUM(v) FROM shop.{into}")), sum);
+    }
+    let verified = store.offline(&["verify", place]);
+    assert!(verified.status.success(), "{verified:?}");
+}
+
+fn signal(process: &Child, name: &str) {
+    let mut command = Command::new("kill");
+    command.args([&format!("-{name}"), &process.id().to_string()]);
+    let output = run(command);
+    assert!(output.status.success(), "{output:?}");
 }

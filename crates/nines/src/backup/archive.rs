@@ -379,28 +379,36 @@ pub(super) struct ReadChain {
 /// Chains that are read.
 pub(super) struct Archive {
     pub(super) chains: Vec<ReadChain>,
+    /// Places of chains whose beginning is missing.
+    headless: Vec<Place>,
     /// What is read now: the chain, the segments that follow, the one under way.
     replay: Option<(usize, std::ops::RangeInclusive<u64>, Option<ReadSegment>)>,
     /// The checksum of the segment before.
     previous: Option<String>,
 }
 
-/// Where there are chains: a place, or those that are in it, by name.
-fn places(at: &Place) -> Result<Vec<Place>, String> {
+/// Where there are chains: a place, or those that are in it, by name; and others that look like
+/// one, without its beginning.
+fn places(at: &Place) -> Result<(Vec<Place>, Vec<Place>), String> {
     let names = at.names()?;
     if names.iter().any(|name| name == CHAIN || name == CHAIN_CHECK) {
-        return Ok(vec![at.clone()]);
+        return Ok((vec![at.clone()], Vec::new()));
     }
     let is_chain = |name: &&String| name.starts_with("chain-") && name.ends_with('/');
     let chains = names.iter().filter(is_chain).map(|name| at.below(name));
-    // One that has just been made, or is about to be removed, is none.
-    Ok(chains.filter(|place| place.has(CHAIN).unwrap_or(true)).collect())
+    Ok(chains.partition(|place| place.has(CHAIN).unwrap_or(true)))
+}
+
+/// Whether there are segments in a place. One that has just been made has none.
+fn has_segments(place: &Place) -> bool {
+    let names = place.names().unwrap_or_default();
+    names.iter().any(|name| segment_number(name).is_some())
 }
 
 /// Whether a place is one for archives, or a chain of one.
 pub(super) fn is_archive(at: &Place) -> Result<bool, String> {
     // What is not there or cannot be read is told by whoever reads it as a backup.
-    Ok(!places(at).unwrap_or_default().is_empty())
+    Ok(!places(at).unwrap_or_default().0.is_empty())
 }
 
 impl Archive {
@@ -410,7 +418,9 @@ impl Archive {
     /// When there are none, or the beginning of one cannot be read.
     pub(super) fn open(at: &Place, given: &BackupKey) -> Result<Self, String> {
         let mut chains = Vec::new();
-        for place in places(at)? {
+        let (places, mut headless) = places(at)?;
+        headless.retain(has_segments);
+        for place in places {
             let (beginning, key) = beginning(&place, given)?;
             let names = place.names()?;
             let (bases, faults) = bases(&place, &beginning.id, &names);
@@ -436,7 +446,7 @@ impl Archive {
         if chains.is_empty() {
             return Err(format!("{} has no chain of an archive", at.shown()));
         }
-        Ok(Self { chains, replay: None, previous: None })
+        Ok(Self { chains, headless, replay: None, previous: None })
     }
 
     /// Begins to read segments of a chain.
@@ -472,6 +482,13 @@ impl Archive {
 
     /// Reads and checks every byte, of full backups too; how many files and bytes there are.
     pub(super) fn verify(&mut self, given: &BackupKey) -> Result<(u64, u64), String> {
+        if let Some(headless) = self.headless.first() {
+            return Err(format!(
+                "{} has segments, and no {CHAIN}: that was lost, or a `prune` was ended in the \
+                 middle, and the directory can go",
+                headless.shown()
+            ));
+        }
         let (mut files, mut bytes) = (0, 0);
         for at in 0..self.chains.len() {
             let of = &self.chains[at];
@@ -489,6 +506,16 @@ impl Archive {
                 bytes += backup.manifest.files.values().map(|entry| entry.bytes).sum::<u64>();
             }
             let segments = &of.chain.segments;
+            // What `prune` takes away no full backup needs.
+            let lacks = |first: &SegmentHead| {
+                let base = of.chain.bases.iter().find(|base| base.epoch + 1 < first.first);
+                base.filter(|_| first.number > 1).map(|base| (first.number - 1, base))
+            };
+            if let Some((missing, base)) = segments.first().and_then(lacks) {
+                let missing = of.place.shown_file(&segment_name(missing));
+                let (shown, epoch) = (&base.place, base.epoch);
+                return Err(format!("{missing} is missing, and {shown} is of epoch {epoch}"));
+            }
             for pair in segments.windows(2) {
                 if pair[1].number != pair[0].number + 1 {
                     let missing = segment_name(pair[0].number + 1);

@@ -166,13 +166,26 @@ impl Bucket {
         }
     }
 
-    /// Writes an object that is not there.
+    /// Writes an object that is not there: of two who write the same one at a time the first stays,
+    /// where the store knows conditional writes (`If-None-Match`).
     pub(super) fn put_new(&self, name: &str, bytes: &[u8]) -> Result<(), String> {
         let key = self.key(name);
+        let taken = || format!("{}/{name}: it is there already", self.shown());
+        // A store that does not know conditions may ignore them.
         if self.size_of(name)?.is_some() {
-            return Err(format!("{}/{name}: it is there already", self.shown()));
+            return Err(taken());
         }
-        self.put(&key, bytes)
+        let headers = [("if-none-match", "*")];
+        let asked = Asked { headers: &headers, body: bytes, ..self.asked("PUT", &key) };
+        let answer = self.client.ask(asked)?;
+        match answer.status {
+            404 => Err(self.missing(&answer)),
+            // Another try may have written it, whose answer was lost.
+            412 if self.found(self.asked("GET", &key))?.body == bytes => Ok(()),
+            412 => Err(taken()),
+            501 => self.put(&key, bytes),
+            _ => self.check_size(&key, bytes.len() as u64),
+        }
     }
 
     fn put(&self, key: &str, bytes: &[u8]) -> Result<(), String> {
@@ -380,7 +393,99 @@ impl Read for Object {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::TcpListener;
+    use std::os::unix::fs::PermissionsExt;
+    use std::thread;
+
     use super::*;
+
+    /// Answers requests in turn: the beginning of each is to be as given. A request's head and body
+    /// are given back.
+    fn store(
+        script: Vec<(&'static str, u16, &'static str)>,
+    ) -> (String, thread::JoinHandle<Vec<String>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let endpoint = format!("http://{}", listener.local_addr().unwrap());
+        let answers = thread::spawn(move || {
+            let mut heard = Vec::new();
+            for (begins, status, body) in script {
+                let mut stream = BufReader::new(listener.accept().unwrap().0);
+                let (mut head, mut length) = (String::new(), 0);
+                loop {
+                    let mut line = String::new();
+                    stream.read_line(&mut line).unwrap();
+                    if line == "\r\n" {
+                        break;
+                    }
+                    let lower = line.to_ascii_lowercase();
+                    if let Some(bytes) = lower.strip_prefix("content-length:") {
+                        length = bytes.trim().parse().unwrap();
+                    }
+                    head += &lower;
+                }
+                let mut sent = vec![0; length];
+                stream.read_exact(&mut sent).unwrap();
+                assert!(head.starts_with(begins), "{begins}: {head}");
+                heard.push(head);
+                let length = body.len();
+                let shown = if begins.starts_with("head") { "" } else { body };
+                let answer = format!(
+                    "HTTP/1.1 {status} x\r\ncontent-length: {length}\r\n\
+                     connection: close\r\n\r\n{shown}"
+                );
+                stream.get_mut().write_all(answer.as_bytes()).unwrap();
+            }
+            heard
+        });
+        (endpoint, answers)
+    }
+
+    fn bucket(endpoint: String) -> Bucket {
+        let directory = std::env::temp_dir().join(format!("nines-s3-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let keys = directory.join("keys");
+        if !keys.exists() {
+            let text = "aws_access_key_id = a\naws_secret_access_key = b\n";
+            std::fs::write(&keys, text).unwrap();
+        }
+        std::fs::set_permissions(&keys, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let store =
+            ObjectStore { endpoint: Some(endpoint), keys: Some(keys), ..Default::default() };
+        Bucket::open("bucket/chain", &store).unwrap()
+    }
+
+    /// A driver of an archive that has lost its claim wrote over its successor's segment.
+    #[test]
+    fn of_two_who_write_the_same_object_the_first_stays() {
+        const HEAD: &str = "head /bucket/chain/1.changes ";
+        const PUT: &str = "put /bucket/chain/1.changes ";
+        const GET: &str = "get /bucket/chain/1.changes ";
+        let written = |script, expected: Result<(), &str>| {
+            let (endpoint, answers) = store(script);
+            let result = bucket(endpoint).put_new("1.changes", b"mine");
+            let heard = answers.join().unwrap();
+            match expected {
+                Ok(()) => assert_eq!(result, Ok(())),
+                Err(text) => assert!(result.as_ref().unwrap_err().contains(text), "{result:?}"),
+            }
+            heard
+        };
+        let heard = written(vec![(HEAD, 404, ""), (PUT, 200, ""), (HEAD, 200, "mine")], Ok(()));
+        assert!(heard[1].contains("if-none-match: *\r\n"), "{}", heard[1]);
+        written(vec![(HEAD, 200, "else")], Err("it is there already"));
+        let beside = vec![(HEAD, 404, ""), (PUT, 412, ""), (GET, 200, "else")];
+        written(beside, Err("it is there already"));
+        // The answer to the first try was lost.
+        written(vec![(HEAD, 404, ""), (PUT, 412, ""), (GET, 200, "mine")], Ok(()));
+        // Another write was under way, and has come to nothing.
+        let retried = vec![(HEAD, 404, ""), (PUT, 409, ""), (PUT, 200, ""), (HEAD, 200, "mine")];
+        written(retried, Ok(()));
+        // A store without conditions.
+        let plain = vec![(HEAD, 404, ""), (PUT, 501, ""), (PUT, 200, ""), (HEAD, 200, "mine")];
+        let heard = written(plain, Ok(()));
+        assert!(!heard[2].contains("if-none-match"), "{}", heard[2]);
+    }
 
     #[test]
     fn an_address_is_a_bucket_and_a_path() {

@@ -387,12 +387,26 @@ mod archives {
             fs::copy(&third, &second).unwrap();
             assert!(verify(&archive, key).unwrap_err().contains("segment 3"));
             fs::write(&second, whole).unwrap();
+            // The first ones, though a full backup needs them: it is of epoch 8.
+            let (first, aside) = (place.join(segment_name(1)), scratch.at("aside"));
+            fs::rename(&first, &aside).unwrap();
+            assert!(verify(&archive, key).is_ok(), "as if pruned");
+            let beside = scratch.at("beside");
+            fs::rename(&second, &beside).unwrap();
+            assert!(verify(&archive, key).unwrap_err().contains("0000000002"));
+            fs::rename(&beside, &second).unwrap();
+            fs::rename(&aside, &first).unwrap();
             // What nobody may write over.
             let mut late = ChainWriter::resume(&at(&place), key).unwrap();
             let mut early = ChainWriter::resume(&at(&place), key).unwrap();
             early.append(&segment(4, 13, 13)).unwrap();
             assert!(late.append(&segment(4, 13, 14)).unwrap_err().contains("it is there already"));
             assert!(verify(&archive, key).is_ok());
+            // One of several chains without its beginning.
+            let beginning = chain(&archive, key, 1).join("chain.json");
+            assert!(verify(&archive, key).is_ok());
+            fs::remove_file(beginning).unwrap();
+            assert!(verify(&archive, key).unwrap_err().contains("no chain.json"));
             fs::remove_dir_all(&archive).unwrap();
         }
     }

@@ -19,7 +19,7 @@ use crate::kernel::{Failure, Kernel};
 use sql_expression::SqlError;
 
 /// How often a task looks for an answer.
-const LOOK_AGAIN: Duration = Duration::from_millis(1);
+pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// Where an answer appears: an error is a text for the user.
 pub type BackupAnswer = Arc<OnceLock<Result<BackupReply, String>>>;
@@ -294,21 +294,24 @@ pub(crate) async fn ask(
 /// Waits for an answer.
 pub(crate) async fn answered(
     kernel: &Kernel,
-    answer: BackupAnswer,
+    mut answer: BackupAnswer,
 ) -> Result<BackupReply, SqlError> {
-    let mut answer = answer;
     loop {
-        match Arc::try_unwrap(answer) {
-            // The thread holds it no more.
-            Ok(slot) => {
-                let reply = slot.into_inner();
-                let reply = reply.unwrap_or_else(|| Err("the thread of the backup is gone".into()));
-                return reply.map_err(|why| failed(&why));
-            }
-            Err(shared) => answer = shared,
+        match given(answer) {
+            Ok(reply) => return reply,
+            Err(later) => answer = later,
         }
         kernel.sleep(LOOK_AGAIN).await?;
     }
+}
+
+/// An answer, or the promise of it while a thread of the host is at work.
+pub(crate) fn given(answer: BackupAnswer) -> Result<Result<BackupReply, SqlError>, BackupAnswer> {
+    // The thread holds it no more.
+    let slot = Arc::try_unwrap(answer)?;
+    let reply = slot.into_inner();
+    let reply = reply.unwrap_or_else(|| Err("the thread of the backup is gone".into()));
+    Ok(reply.map_err(|why| failed(&why)))
 }
 
 /// Asks, and waits until it is done.

@@ -89,6 +89,13 @@ pub(super) struct Asked<'a> {
     pub(super) body: &'a [u8],
 }
 
+impl Asked<'_> {
+    /// Whether it is to be done only if the object is not there.
+    fn is_conditional(&self) -> bool {
+        self.headers.iter().any(|(name, _)| *name == "if-none-match")
+    }
+}
+
 /// What was answered.
 #[derive(Debug)]
 pub(super) struct Answer {
@@ -145,8 +152,13 @@ impl Client {
         loop {
             let (why, is_final) = match self.once(asked) {
                 Ok(answer) if answer.status < 300 || answer.status == 404 => return Ok(answer),
+                // The condition does not hold, or is nothing that the store knows.
+                Ok(answer) if asked.is_conditional() && matches!(answer.status, 412 | 501) => {
+                    return Ok(answer);
+                }
                 Ok(answer) => {
-                    let may_pass = matches!(answer.status, 408 | 429 | 500 | 502 | 503 | 504);
+                    let may_pass = matches!(answer.status, 408 | 429 | 500 | 502 | 503 | 504)
+                        || asked.is_conditional() && answer.status == 409;
                     (self.refused(asked, &answer), !may_pass)
                 }
                 Err(failed) => failed,

@@ -31,7 +31,9 @@ use super::log::{Definitions, Writer};
 use super::row::{self, Order, Status};
 use super::{is_refused, shown_moment};
 use crate::backup_jobs::chain::{Chain, ChainStart, Segment, SegmentHead};
-use crate::backup_jobs::host::{BackupFiles, BackupKey, BackupReply, BackupRequest, done, failed};
+use crate::backup_jobs::host::{
+    BackupFiles, BackupKey, BackupReply, BackupRequest, LOOK_AGAIN, ask, done, failed, given,
+};
 use crate::claim::Claims;
 use crate::kernel::{Failure, Kernel};
 use crate::session::detached::Detached;
@@ -47,6 +49,8 @@ const PAUSE: Duration = Duration::from_millis(150);
 const AGAIN: Duration = Duration::from_secs(1);
 /// How often a claim is renewed, and the row of the archive read.
 const RENEWAL: Duration = Duration::from_secs(1);
+/// After how long SHOW ARCHIVES says that the place does not take a segment.
+const SILENCE: Duration = Duration::from_secs(10);
 /// Bytes of changes after which a segment ends.
 const SEGMENT_BYTES: usize = 8 << 20;
 /// What a host says of a file that is not to be there.
@@ -524,8 +528,7 @@ impl Driver {
         };
         let segment = Segment { head, portions };
         let chain = loop {
-            let append = BackupRequest::Append(segment.clone());
-            match done(&kernel, &*self.files, append).await {
+            match self.append(segment.clone()).await {
                 Ok(BackupReply::Chain(chain)) => break chain,
                 Ok(_) => return Err(failed("the host tells nothing of the segment").into()),
                 // Of the last one nobody has to know. One that is there may be what was written
@@ -563,6 +566,28 @@ impl Driver {
         state.clone_into(&mut status.state);
         row::tell(&kernel, self.number, status).await?;
         Ok(())
+    }
+
+    /// Has the host write a segment; says so where that takes long.
+    async fn append(&mut self, segment: Segment) -> Result<BackupReply, SqlError> {
+        let kernel = self.session.kernel.beside();
+        let mut answer = ask(&kernel, &*self.files, BackupRequest::Append(segment)).await?;
+        let began = kernel.now();
+        loop {
+            match given(answer) {
+                Ok(reply) => return reply,
+                Err(later) => answer = later,
+            }
+            kernel.sleep(LOOK_AGAIN).await?;
+            if kernel.now().since(began) > SILENCE {
+                let place = &self.order.place;
+                let state = format!(
+                    "waiting: {place} has not taken a segment for {} s",
+                    SILENCE.as_millis() / 1_000
+                );
+                self.tell(&state).await;
+            }
+        }
     }
 
     /// While a segment cannot be written: whether data nodes still have what comes next.
