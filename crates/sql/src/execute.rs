@@ -17,6 +17,7 @@ mod generate;
 pub(crate) mod insert;
 pub(crate) mod joined;
 mod json_table;
+pub(crate) mod kept;
 pub(crate) mod large;
 pub(crate) mod load;
 pub(crate) mod observe;

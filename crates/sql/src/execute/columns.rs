@@ -1,8 +1,9 @@
 //! Operators over columns: joins and groups of many rows at a time.
 //!
 //! # Owns
-//! [`ColumnCursor`]: scans, joins by equality and filters whose expressions have a translation into
-//! programs, over any other operator as a source of rows; which parts of a plan are worth it.
+//! Which operators work on columns: scans, joins by equality and filters whose expressions have a
+//! translation into programs, over any other operator as a source of rows; which parts of a plan
+//! are worth it.
 //! # Guarantees
 //! The rows are those that the cursors of rows give, in another order perhaps. What a program
 //! cannot compute exactly is computed row by row.
@@ -10,104 +11,41 @@
 //! Groups (`cursor::group`), the kernels themselves (`vector`).
 
 mod apply;
-mod batch;
+pub(crate) mod batch;
+pub(crate) mod cursor;
 mod filter;
-mod first;
+pub(crate) mod first;
 mod group;
 mod join;
 mod joined;
 mod keys;
 mod project;
 mod scan;
-mod source;
+pub(crate) mod shape;
+pub(crate) mod source;
 
 use std::collections::BTreeSet;
-use std::future::Future;
-use std::pin::Pin;
 
-use model::ColumnId;
-use sql_expression::{Expression, Node, ProgramColumn, SqlError};
-use sqltype::SqlType;
-use vector::KeySet;
+use sql_expression::{Expression, Node};
 
-use apply::ApplyCursor;
-pub(crate) use batch::ColumnBatch;
-use filter::FilterCursor;
-pub(crate) use first::FirstRows;
-use group::GroupCursor;
-use join::JoinCursor;
-use joined::JoinedCursor;
-use project::ProjectCursor;
-use scan::ScanCursor;
-use source::SourceCursor;
-pub(crate) use source::{shape_of, width_of};
+use crate::execute::columns::apply::ApplyCursor;
+use crate::execute::columns::cursor::ColumnCursor;
+use crate::execute::columns::filter::FilterCursor;
+use crate::execute::columns::group::GroupCursor;
+use crate::execute::columns::join::JoinCursor;
+use crate::execute::columns::joined::JoinedCursor;
+use crate::execute::columns::project::ProjectCursor;
+use crate::execute::columns::scan::ScanCursor;
+use crate::execute::columns::shape::{has_subquery, places_of_conditions};
+pub(crate) use crate::execute::columns::shape::{shape_of, width_of};
+use crate::execute::columns::source::SourceCursor;
 
 use crate::execute::run::{Run, with_parameters};
 use crate::execute::{joined as in_data_nodes, pushdown};
-use crate::plan::operator::places_of;
 use crate::plan::operator::{AccessPath, Formula, HashKey, Operator, TableScan};
 
-/// Rows that are collected before what is joined to them is asked for.
-const COLLECTED_MAX: usize = 200_000;
 /// Rows of a table from which on subqueries over large tables are told them at once.
 const ASKING_ROWS: u64 = 32;
-/// Pairs of rows that are looked at at a time.
-const PAIRS_MAX: usize = 1_024;
-
-/// Rows that are entered into the table of a join, or keys into a set, between two looks at the
-/// clock.
-const ENTERED_MAX: usize = 1_024;
-
-/// What stands at the places of a block's row: none where nothing does that is needed.
-pub(crate) type Shape = Vec<Option<ProgramColumn>>;
-
-/// Why rows do not come in columns.
-#[derive(Debug)]
-pub(crate) enum Stop {
-    /// A source has values that do not fit the columns of their types. Known before the first rows
-    /// are given: the operator may be begun anew, row by row.
-    Unsuitable,
-    Failed(SqlError),
-}
-
-impl From<SqlError> for Stop {
-    fn from(error: SqlError) -> Self {
-        Self::Failed(error)
-    }
-}
-
-impl From<Stop> for SqlError {
-    fn from(stop: Stop) -> Self {
-        match stop {
-            Stop::Unsuitable => SqlError::internal("values of other types than their columns"),
-            Stop::Failed(error) => error,
-        }
-    }
-}
-
-/// The next rows, in a recursion.
-type Next<'a> = Pin<Box<dyn Future<Output = Result<Option<ColumnBatch>, Stop>> + 'a>>;
-
-/// An operator at work on columns.
-pub(crate) enum ColumnCursor<'p> {
-    Scan(Box<ScanCursor<'p>>),
-    Source(Box<SourceCursor<'p>>),
-    Join(Box<JoinCursor<'p>>),
-    Joined(Box<JoinedCursor<'p>>),
-    Filter(Box<FilterCursor<'p>>),
-    Apply(Box<ApplyCursor<'p>>),
-    Project(Box<ProjectCursor<'p>>),
-    Group(Box<GroupCursor<'p>>),
-    /// One that somebody looks at.
-    Watched(Box<Watched<'p>>),
-}
-
-/// An operator on columns that somebody looks at.
-pub(crate) struct Watched<'p> {
-    cursor: ColumnCursor<'p>,
-    operator: &'p Operator,
-    begun: bool,
-}
 
 /// Begins an operator on columns, if it is worth it and possible: a join or a scan of large tables.
 /// Of the block's row these places are wanted; all that there are, unless told.
@@ -127,11 +65,8 @@ pub(crate) fn begin<'p>(
             &all
         }
     };
-    match ColumnCursor::new(run, operator, wanted)? {
-        // Rows that are put into columns to be rows again.
-        ColumnCursor::Source(_) => None,
-        cursor => Some(cursor),
-    }
+    // Rows that are put into columns to be rows again are none.
+    ColumnCursor::new(run, operator, wanted).filter(|cursor| !cursor.is_source())
 }
 
 /// Begins a join that data nodes make, which send only so many rows that come first in an order.
@@ -147,7 +82,7 @@ fn begin_first<'p>(
     ColumnCursor::watched(run, operator, || {
         let mut cursor = JoinedCursor::any(run, operator, &wanted)?;
         let is_pushed = cursor.want_first(run, order, rows);
-        is_pushed.then(|| ColumnCursor::Joined(Box::new(cursor)))
+        is_pushed.then(|| ColumnCursor::of(cursor))
     })
 }
 
@@ -221,14 +156,10 @@ impl<'p> ColumnCursor<'p> {
         let Some(observer) = &run.observer else { return make() };
         let mark = observer.borrow().mark();
         let cursor = make();
-        let on_columns = cursor.as_ref().map(|cursor| !matches!(cursor, Self::Source(_)));
+        let on_columns = cursor.as_ref().map(|cursor| !cursor.is_source());
         observer.borrow_mut().made(mark, operator, on_columns);
-        match (cursor?, on_columns) {
-            (cursor, Some(true)) => {
-                Some(Self::Watched(Box::new(Watched { cursor, operator, begun: false })))
-            }
-            (source, _) => Some(source),
-        }
+        let cursor = cursor?;
+        Some(if cursor.is_source() { cursor } else { cursor.watched_as(operator) })
     }
 
     fn unwatched(run: &Run<'_>, operator: &'p Operator, wanted: &BTreeSet<usize>) -> Option<Self> {
@@ -242,163 +173,43 @@ impl<'p> ColumnCursor<'p> {
             return Self::simple(run, operator, wanted);
         }
         if let Some(cursor) = JoinedCursor::new(run, operator, wanted) {
-            return Some(Self::Joined(Box::new(cursor)));
+            return Some(Self::of(cursor));
         }
         let width = width_of(operator)?;
         let mut places = places_of_conditions(waiting.iter().copied(), width);
         places.extend(wanted);
         let input = Self::simple(run, operator, &places)?;
-        if matches!(input, Self::Source(_)) {
+        if input.is_source() {
             return Some(input);
         }
-        Some(Self::Apply(Box::new(ApplyCursor::new(input, operator, waiting))))
+        Some(Self::of(ApplyCursor::new(input, operator, waiting)))
     }
 
     /// Without what waits for subqueries.
     fn simple(run: &Run<'_>, operator: &'p Operator, wanted: &BTreeSet<usize>) -> Option<Self> {
         if let Some(cursor) = JoinedCursor::new(run, operator, wanted) {
-            return Some(Self::Joined(Box::new(cursor)));
+            return Some(Self::of(cursor));
         }
         let cursor = match operator {
             Operator::Scan(scan) if reads_blocks(operator) => {
-                ScanCursor::new(run, scan, wanted).map(|cursor| Self::Scan(Box::new(cursor)))
+                ScanCursor::new(run, scan, wanted).map(Self::of)
             }
             Operator::HashJoin { left, right, keys, join } => {
-                let cursor = JoinCursor::new(run, (left, right), keys, join, wanted);
-                cursor.map(|cursor| Self::Join(Box::new(cursor)))
+                JoinCursor::new(run, (left, right), keys, join, wanted).map(Self::of)
             }
             Operator::LoopJoin { left, right, join } => {
-                let cursor = JoinCursor::new(run, (left, right), &[], join, wanted);
-                cursor.map(|cursor| Self::Join(Box::new(cursor)))
+                JoinCursor::new(run, (left, right), &[], join, wanted).map(Self::of)
             }
             Operator::Filter { input, conditions } => {
-                let cursor = FilterCursor::new(run, input, conditions, wanted);
-                cursor.map(|cursor| Self::Filter(Box::new(cursor)))
+                FilterCursor::new(run, input, conditions, wanted).map(Self::of)
             }
             Operator::Project { input, expressions } => {
-                let cursor = ProjectCursor::new(run, input, expressions, wanted);
-                cursor.map(|cursor| Self::Project(Box::new(cursor)))
+                ProjectCursor::new(run, input, expressions, wanted).map(Self::of)
             }
-            Operator::Aggregate(_) => {
-                GroupCursor::new(operator, wanted).map(|cursor| Self::Group(Box::new(cursor)))
-            }
+            Operator::Aggregate(_) => GroupCursor::new(operator, wanted).map(Self::of),
             _ => None,
         };
-        cursor.or_else(|| Self::source(operator, wanted))
-    }
-
-    fn source(operator: &'p Operator, wanted: &BTreeSet<usize>) -> Option<Self> {
-        SourceCursor::new(operator, wanted).map(|cursor| Self::Source(Box::new(cursor)))
-    }
-
-    /// What the batches have.
-    pub(crate) fn shape(&self) -> &Shape {
-        match self {
-            Self::Scan(cursor) => &cursor.shape,
-            Self::Source(cursor) => &cursor.shape,
-            Self::Join(cursor) => &cursor.shape,
-            Self::Joined(cursor) => &cursor.shape,
-            Self::Filter(cursor) => cursor.shape(),
-            Self::Apply(cursor) => cursor.shape(),
-            Self::Project(cursor) => &cursor.shape,
-            Self::Group(cursor) => cursor.shape(),
-            Self::Watched(watched) => watched.cursor.shape(),
-        }
-    }
-
-    /// The next rows, never none; nothing at the end, however often it is asked for.
-    pub(crate) fn next<'a>(&'a mut self, run: &'a mut Run<'_>) -> Next<'a> {
-        Box::pin(async move {
-            if let Self::Watched(watched) = self {
-                let entered = run.enter(watched.operator, &mut watched.begun);
-                let batch = watched.cursor.next(run).await;
-                let some = batch.as_ref().ok().and_then(Option::as_ref);
-                run.leave(entered, some.map(ColumnBatch::rows));
-                return batch;
-            }
-            loop {
-                let Some(batch) = self.step(run).await? else {
-                    #[cfg(debug_assertions)]
-                    if !std::mem::replace(&mut run.asks_again, true) {
-                        let again = self.step(run).await?;
-                        run.asks_again = false;
-                        assert!(again.is_none(), "an operator goes on after its end");
-                    }
-                    return Ok(None);
-                };
-                run.worked(batch.rows() / 8 + 1).await?;
-                if batch.rows() > 0 {
-                    return Ok(Some(batch));
-                }
-            }
-        })
-    }
-
-    /// Some rows, perhaps none; nothing at the end.
-    async fn step(&mut self, run: &mut Run<'_>) -> Result<Option<ColumnBatch>, Stop> {
-        match self {
-            Self::Scan(cursor) => cursor.next(run).await,
-            Self::Source(cursor) => cursor.next(run).await,
-            Self::Join(cursor) => cursor.next(run).await,
-            Self::Joined(cursor) => cursor.next(run).await,
-            Self::Filter(cursor) => cursor.next(run).await,
-            Self::Apply(cursor) => cursor.next(run).await,
-            Self::Project(cursor) => cursor.next(run).await,
-            Self::Group(cursor) => cursor.next(run).await,
-            Self::Watched(watched) => watched.cursor.next(run).await,
-        }
-    }
-}
-
-/// Columns of these types at their places, as far as they are wanted.
-fn result_shape<'t>(types: impl Iterator<Item = &'t SqlType>, wanted: &BTreeSet<usize>) -> Shape {
-    let column = |(place, sql_type): (usize, &SqlType)| {
-        let column = ProgramColumn { column: ColumnId(0), sql_type: sql_type.clone() };
-        wanted.contains(&place).then_some(column)
-    };
-    types.enumerate().map(column).collect()
-}
-
-/// Has a scan below an operator look only for rows whose value is in a set, if it is sure that the
-/// others leave no trace in a row with such a value at this place. Holds for its next execution.
-fn narrow(run: &mut Run<'_>, operator: &Operator, place: usize, set: KeySet) {
-    if let Some((scan, input)) = narrowed_scan(operator, place) {
-        let address: *const TableScan = scan;
-        run.narrowed.entry(address).or_default().push(set.for_input(input));
-        run.told(scan);
-    }
-}
-
-/// The scan that looks only for rows whose value is in a set when rows of an operator are wanted
-/// with such a value at this place, and which of its columns that is.
-pub(crate) fn narrowed_scan(operator: &Operator, place: usize) -> Option<(&TableScan, u16)> {
-    match operator {
-        Operator::Scan(scan) => {
-            let input = scan.wanted.iter().position(|at| scan.offset + at == place)?;
-            Some((scan, u16::try_from(input).ok()?))
-        }
-        Operator::Filter { input, .. }
-        | Operator::Distinct { input, .. }
-        | Operator::Lookup { input, .. } => narrowed_scan(input, place),
-        Operator::HashJoin { left, right, join, .. } | Operator::LoopJoin { left, right, join } => {
-            let is_right = |(from, to): &(usize, usize)| (*from..*to).contains(&place);
-            match join.right_places.iter().any(is_right) {
-                false => narrowed_scan(left, place),
-                true if !join.outer => narrowed_scan(right, place),
-                true => None,
-            }
-        }
-        Operator::Project { input, expressions } => {
-            let place = expressions.get(place)?.expression.as_column()?;
-            narrowed_scan(input, place as usize)
-        }
-        Operator::Aggregate(aggregate) if !aggregate.rollup && place < aggregate.width => {
-            let is_key = |key: &Formula| key.expression.as_column() == u32::try_from(place).ok();
-            let grouped = aggregate.group.iter().any(is_key);
-            grouped.then(|| narrowed_scan(&aggregate.input, place)).flatten()
-        }
-        Operator::Derived(scan) => narrowed_scan(&scan.plan.root, place.checked_sub(scan.offset)?),
-        _ => None,
+        cursor.or_else(|| SourceCursor::new(operator, wanted).map(Self::of_source))
     }
 }
 
@@ -417,20 +228,5 @@ pub(crate) fn told_places<'k>(
 /// Whether a subquery can be run on columns for all rows of its enclosing block.
 pub(crate) fn can_begin(run: &Run<'_>, operator: &Operator, width: usize) -> bool {
     let cursor = ColumnCursor::new(run, operator, &(0..width).collect());
-    cursor.is_some_and(|cursor| !matches!(cursor, ColumnCursor::Source(_)))
-}
-
-/// Whether a condition has to wait for a subquery.
-fn has_subquery(condition: &Formula) -> bool {
-    !condition.is_ready()
-        && condition.expression.any(&mut |part| matches!(part.node, Node::Subquery(_)))
-}
-
-/// The places that conditions use; all of a width if it cannot be told.
-fn places_of_conditions<'f>(
-    conditions: impl IntoIterator<Item = &'f Formula>,
-    width: usize,
-) -> BTreeSet<usize> {
-    let expressions = conditions.into_iter().map(|condition| &condition.expression);
-    places_of(expressions).unwrap_or_else(|| (0..width).collect())
+    cursor.is_some_and(|cursor| !cursor.is_source())
 }

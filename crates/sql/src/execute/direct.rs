@@ -21,7 +21,8 @@ use sql_expression::SqlError;
 use sqltype::SqlType;
 
 use crate::execute::cursor::sort::{Once, SORTED, SORTED_WITH_DOUBLES, Sorter, merged};
-use crate::execute::cursor::{Work, columns_once, computed};
+use crate::execute::cursor::step::computed;
+use crate::execute::cursor::{Work, columns_once};
 use crate::execute::run::Run;
 use crate::execute::scan::{Found, TableCursor, datum_of_ref, limits};
 use crate::memory::Held;

@@ -15,9 +15,13 @@ use sql_expression::{Obstacle, SqlError, SubqueryId, short_text};
 use sqltype::Datum;
 
 use crate::execute::checks::{CheckedBy, checked_by};
-use crate::execute::columns::{self, ColumnCursor, FirstRows, narrowed_scan};
+use crate::execute::columns;
+use crate::execute::columns::cursor::ColumnCursor;
+use crate::execute::columns::first::FirstRows;
+use crate::execute::columns::shape::narrowed_scan;
 use crate::execute::cursor::group::Pushed;
-use crate::execute::cursor::{self, Cursor, Work, group, open, work_on_rows};
+use crate::execute::cursor::step;
+use crate::execute::cursor::{Cursor, Work, group, open, work_on_rows};
 use crate::execute::joined::{JoinedScan, LookedUp};
 use crate::execute::observe::Address;
 use crate::execute::run::Run;
@@ -191,7 +195,7 @@ impl DryRun {
                         Some(Datum::Int(count)) => usize::try_from(*count).ok(),
                         _ => Some(1),
                     });
-                    if cursor::first_rows(run, input, keys, count).is_some() {
+                    if step::first_rows(run, input, keys, count).is_some() {
                         self.note(run, operator, Site::DataNodes);
                     } else if let Some(first) = FirstRows::new(run, input, keys, count) {
                         let pushed = first.is_pushed();

@@ -22,8 +22,8 @@ use wire::{Effect, LockMode, Projection, WaitPolicy};
 
 use crate::access::{ReadMode, Reader};
 use crate::catalog::{TableDefinition, column_at};
-use crate::execute::cursor::Kept;
 use crate::execute::generate::{generate, take};
+use crate::execute::kept::Kept;
 use crate::execute::reference;
 use crate::execute::reference::batch::{Batch, refused};
 use crate::execute::reference::children::{self, Cascade};

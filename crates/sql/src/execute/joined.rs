@@ -32,13 +32,13 @@ use stdx::Duration;
 use vector::{Block, GIVEN_BYTES_MAX, JoinPlan, LOOKUPS_MAX, Lookup, Matching, Program};
 
 use crate::access::Asked;
-use crate::execute::columns::Shape;
+use crate::execute::columns::shape::Shape;
 use crate::execute::pushdown::{self, GroupProgram, untranslated};
 use crate::execute::run::Run;
 use crate::execute::scan::{Located, asked, locate};
 use crate::kernel::{Failure, Scan};
-use crate::plan::operator::places_of;
-use crate::plan::operator::{AccessPath, Aggregate, Formula, Operator, TableScan};
+use crate::plan::operator::{AccessPath, Aggregate, Formula, Operator, TableScan, places_of};
+
 use chain::{Chain, Step, are_many};
 use child::Child;
 use given::{GivenSide, Sent};

@@ -10,7 +10,7 @@ use sql_expression::{SqlError, json_argument};
 use sqltype::Datum;
 use sqltype::json::Json;
 
-use crate::execute::cursor::Kept;
+use crate::execute::kept::Kept;
 use crate::execute::run::Run;
 use crate::memory::Held;
 use crate::plan::json_table::{Misfit, converted};

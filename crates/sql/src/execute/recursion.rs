@@ -10,7 +10,8 @@ use std::rc::Rc;
 use sql_expression::{SqlError, group_key};
 use sqltype::{Converter, Datum, Place, Problems, SqlType, StoreMode};
 
-use crate::execute::cursor::{Kept, drain};
+use crate::execute::cursor::drain;
+use crate::execute::kept::Kept;
 use crate::execute::row::of_problem;
 use crate::execute::run::{Run, Seen};
 use crate::execute::scan::limits;

@@ -17,12 +17,10 @@ pub(crate) mod buffer;
 pub(crate) mod distinct;
 pub(crate) mod merge;
 
-use sql_expression::SqlError;
-
-use crate::execute::cursor::Work;
 use crate::execute::cursor::group::GroupRows;
 use crate::execute::cursor::set::SpilledSet;
-use crate::execute::run::Run;
+use crate::execute::cursor::{FileRows, Work};
+use crate::execute::run::{Boxed, Run};
 use crate::rows::Row;
 use crate::spill::rows::RowReader;
 use merge::Merge;
@@ -39,17 +37,18 @@ pub(crate) enum Spilled<'p> {
     Set(Box<SpilledSet<'p>>),
 }
 
-impl Spilled<'_> {
-    /// The next rows, perhaps none; nothing at the end.
-    pub(crate) async fn next(&mut self, run: &mut Run<'_>) -> Result<Option<Vec<Row>>, SqlError> {
-        let rows = match self {
-            Self::Rows(reader) => reader.next(run).await?,
-            Self::Merge(merge) => merge.next(run).await?,
-            Self::Groups(groups) => groups.next(run).await?,
-            Self::Set(set) => set.next(run).await?,
-        };
-        run.worked(rows.as_ref().map_or(0, Vec::len)).await?;
-        Ok(rows)
+impl FileRows for Spilled<'_> {
+    fn next<'a>(&'a mut self, run: &'a mut Run<'_>) -> Boxed<'a, Option<Vec<Row>>> {
+        Box::pin(async move {
+            let rows = match self {
+                Self::Rows(reader) => reader.next(run).await?,
+                Self::Merge(merge) => merge.next(run).await?,
+                Self::Groups(groups) => groups.next(run).await?,
+                Self::Set(set) => set.next(run).await?,
+            };
+            run.worked(rows.as_ref().map_or(0, Vec::len)).await?;
+            Ok(rows)
+        })
     }
 }
 

@@ -18,9 +18,10 @@ use wire::{LockMode, WaitPolicy};
 
 use crate::catalog::default::implicit_default;
 use crate::catalog::{ColumnDefault, TableDefinition};
-use crate::execute::cursor::{self, Cursor, Kept};
+use crate::execute::cursor::{self, Cursor};
 use crate::execute::generate::raise_above;
 use crate::execute::insert::{BATCH, leave_out, stored};
+use crate::execute::kept::Kept;
 use crate::execute::large;
 use crate::execute::reference::Links;
 use crate::execute::reference::batch::Batch;

@@ -10,7 +10,8 @@ use sql_expression::{Level, SqlError, WindowEvaluation, compare_values, peers};
 use sqltype::Datum;
 
 use crate::execute::cursor::sort::{Sorter, sorted};
-use crate::execute::cursor::{Cursor, Kept, Work, open};
+use crate::execute::cursor::{Cursor, Work, open};
+use crate::execute::kept::Kept;
 use crate::execute::run::Run;
 use crate::execute::spilled::Spilled;
 use crate::execute::spilled::buffer::{Buffered, RowBuffer};

@@ -16,15 +16,15 @@ use sql_expression::{
 use sqltype::{Datum, SqlType};
 use vector::{Inexact, JoinTable, ProbePlace, ScalarRef, Values, Vector};
 
-use crate::execute::columns::batch::fitting;
+use crate::execute::columns::batch::{ColumnBatch, fitting};
+use crate::execute::columns::cursor::{ColumnCursor, ColumnWork, Next};
 use crate::execute::columns::filter::Conditions;
 use crate::execute::columns::join::{key_set_of, table_of};
 use crate::execute::columns::keys::Keys;
-use crate::execute::columns::source::push;
-use crate::execute::columns::{
-    COLLECTED_MAX, ColumnBatch, ColumnCursor, PAIRS_MAX, Shape, Stop, narrow, narrowed_scan,
-    places_of_conditions,
+use crate::execute::columns::shape::{
+    COLLECTED_MAX, PAIRS_MAX, Shape, Stop, narrow, narrowed_scan, places_of_conditions,
 };
+use crate::execute::columns::source::push;
 use crate::execute::run::{ENDS, Run, alone};
 use crate::memory::Held;
 use crate::plan::estimate::Estimates;
@@ -124,11 +124,7 @@ impl<'p> ApplyCursor<'p> {
         Self { input, operator, formulas, taken: VecDeque::new(), held: None, conditions: None }
     }
 
-    pub(super) fn shape(&self) -> &Shape {
-        self.input.shape()
-    }
-
-    pub(super) async fn next(&mut self, run: &mut Run<'_>) -> Result<Option<ColumnBatch>, Stop> {
+    async fn next(&mut self, run: &mut Run<'_>) -> Result<Option<ColumnBatch>, Stop> {
         if self.conditions.is_none() {
             self.begin(run).await?;
         }
@@ -205,6 +201,16 @@ impl<'p> ApplyCursor<'p> {
         }
         self.conditions = Some(conditions);
         Ok(())
+    }
+}
+
+impl ColumnWork for ApplyCursor<'_> {
+    fn shape(&self) -> &Shape {
+        self.input.shape()
+    }
+
+    fn step<'a>(&'a mut self, run: &'a mut Run<'_>) -> Next<'a> {
+        Box::pin(self.next(run))
     }
 }
 

@@ -8,7 +8,7 @@ use sql_expression::{ProgramColumn, SqlError};
 use sqltype::Datum;
 use vector::{Block, Texts, Values, Vector};
 
-use crate::execute::columns::Shape;
+use crate::execute::columns::shape::Shape;
 use crate::execute::run::Run;
 use crate::execute::scan::given_datum;
 use crate::memory::Held;

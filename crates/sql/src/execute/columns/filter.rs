@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use sql_expression::{ProgramBuilder, SqlError};
 use vector::Computer;
 
-use crate::execute::columns::{
-    ColumnBatch, ColumnCursor, Shape, Stop, has_subquery, places_of_conditions,
-};
+use crate::execute::columns::batch::ColumnBatch;
+use crate::execute::columns::cursor::{ColumnCursor, ColumnWork, Next};
+use crate::execute::columns::shape::{Shape, Stop, has_subquery, places_of_conditions};
 use crate::execute::pushdown::untranslated;
 use crate::execute::run::Run;
 use crate::plan::operator::{Formula, Operator};
@@ -136,7 +136,7 @@ impl<'p> FilterCursor<'p> {
         conditions: &'p [Formula],
         wanted: &BTreeSet<usize>,
     ) -> Option<Self> {
-        let width = super::source::width_of(input)?;
+        let width = crate::execute::columns::shape::width_of(input)?;
         let conditions = || conditions.iter().filter(|condition| !has_subquery(condition));
         let mut places = places_of_conditions(conditions(), width);
         places.extend(wanted);
@@ -145,12 +145,18 @@ impl<'p> FilterCursor<'p> {
         Some(Self { input, conditions })
     }
 
-    pub(super) fn shape(&self) -> &Shape {
+    async fn next(&mut self, run: &mut Run<'_>) -> Result<Option<ColumnBatch>, Stop> {
+        let Some(batch) = self.input.next(run).await? else { return Ok(None) };
+        Ok(Some(self.conditions.keep(run, batch, self.input.shape()).await?))
+    }
+}
+
+impl ColumnWork for FilterCursor<'_> {
+    fn shape(&self) -> &Shape {
         self.input.shape()
     }
 
-    pub(super) async fn next(&mut self, run: &mut Run<'_>) -> Result<Option<ColumnBatch>, Stop> {
-        let Some(batch) = self.input.next(run).await? else { return Ok(None) };
-        Ok(Some(self.conditions.keep(run, batch, self.input.shape()).await?))
+    fn step<'a>(&'a mut self, run: &'a mut Run<'_>) -> Next<'a> {
+        Box::pin(self.next(run))
     }
 }

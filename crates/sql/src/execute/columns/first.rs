@@ -6,14 +6,18 @@
 //! # Guarantees
 //! As those of a sort of rows: which of several equal rows are given is not said.
 
-use sql_expression::{Expression, ProgramBuilder, SqlError};
 use std::rc::Rc;
+
+use sql_expression::{Expression, ProgramBuilder, SqlError};
 use vector::{Computer, TOP_ROWS_MAX};
 
-use crate::execute::columns::{ColumnBatch, ColumnCursor, Stop, begin, begin_first};
-use crate::execute::cursor::Kept;
+use crate::execute::columns::batch::ColumnBatch;
+use crate::execute::columns::cursor::ColumnCursor;
+use crate::execute::columns::shape::Stop;
+use crate::execute::columns::{begin, begin_first};
 use crate::execute::cursor::sort::{SORTED, sorted};
 use crate::execute::joined::is_asking_scan;
+use crate::execute::kept::Kept;
 use crate::execute::run::{Run, with_parameters};
 use crate::plan::operator::{Operator, SortBy};
 use crate::rows::memory_of;

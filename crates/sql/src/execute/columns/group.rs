@@ -7,8 +7,10 @@ use sql_expression::{AggregateCall, Form, SqlError, kind_of};
 use sql_parser::ast::AggregateFunction;
 use vector::{Block, Values, Vector};
 
+use crate::execute::columns::batch::ColumnBatch;
+use crate::execute::columns::cursor::{ColumnWork, Next};
+use crate::execute::columns::shape::{Shape, Stop};
 use crate::execute::columns::source::{SourceCursor, push};
-use crate::execute::columns::{ColumnBatch, Shape, Stop};
 use crate::execute::cursor::group::{GROUPS, Gathered, SpilledGroups, gather};
 use crate::execute::pushdown::GroupProgram;
 use crate::execute::run::Run;
@@ -40,11 +42,7 @@ impl<'p> GroupCursor<'p> {
         Some(Self { aggregate, source, begun: false, made: None, held: None, batches: None })
     }
 
-    pub(super) fn shape(&self) -> &Shape {
-        &self.source.shape
-    }
-
-    pub(super) async fn next(&mut self, run: &mut Run<'_>) -> Result<Option<ColumnBatch>, Stop> {
+    async fn next(&mut self, run: &mut Run<'_>) -> Result<Option<ColumnBatch>, Stop> {
         if !std::mem::replace(&mut self.begun, true) {
             // All there are, so that what does not fit is known before any is given.
             match gather(run, self.aggregate).await? {
@@ -68,7 +66,7 @@ impl<'p> GroupCursor<'p> {
         }
         let end = made.rows().min(given + most);
         let places: Vec<u32> = (given as u32..end as u32).collect();
-        let batch = made.gather(run, &places, self.shape()).await?;
+        let batch = made.gather(run, &places, &self.source.shape).await?;
         self.made = (end < made.rows()).then_some((made, end));
         Ok(Some(batch))
     }
@@ -120,15 +118,15 @@ impl<'p> GroupCursor<'p> {
     ) -> Result<ColumnBatch, Stop> {
         let aggregate = self.aggregate;
         let rows = block.rows();
-        let mut columns: Vec<Option<Rc<Vector>>> = vec![None; self.shape().len()];
+        let mut columns: Vec<Option<Rc<Vector>>> = vec![None; self.source.shape.len()];
         for (place, column) in pushed.shown_columns(&block) {
-            if self.shape()[place].is_some() {
+            if self.source.shape[place].is_some() {
                 columns[place] = Some(Rc::new(column.clone()));
             }
         }
         for (at, call) in aggregate.calls.iter().enumerate() {
             let place = aggregate.width + at;
-            if self.shape()[place].is_none() {
+            if self.source.shape[place].is_none() {
                 continue;
             }
             let column = match self.as_it_is(pushed, &block, at, call) {
@@ -138,7 +136,7 @@ impl<'p> GroupCursor<'p> {
             columns[place] = Some(Rc::new(column));
         }
         // A place that is shown and was not read is NULL.
-        Ok(ColumnBatch::new(rows, columns).padded(self.shape()))
+        Ok(ColumnBatch::new(rows, columns).padded(&self.source.shape))
     }
 
     /// The column of an aggregate that is what a program has made.
@@ -170,6 +168,16 @@ impl<'p> GroupCursor<'p> {
             }
             _ => None,
         }
+    }
+}
+
+impl ColumnWork for GroupCursor<'_> {
+    fn shape(&self) -> &Shape {
+        &self.source.shape
+    }
+
+    fn step<'a>(&'a mut self, run: &'a mut Run<'_>) -> Next<'a> {
+        Box::pin(self.next(run))
     }
 }
 

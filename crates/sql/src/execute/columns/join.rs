@@ -11,19 +11,18 @@ use std::collections::{BTreeSet, VecDeque};
 use sql_expression::SqlError;
 use vector::{JoinTable, JoinTableMaker, KeyColumn, KeySet, KeySetMaker, ProbePlace, Vector};
 
-use spilled::SpilledJoin;
-
-use crate::execute::columns::batch::fitting;
+use crate::execute::columns::batch::{ColumnBatch, fitting};
+use crate::execute::columns::cursor::{ColumnCursor, ColumnWork, Next};
 use crate::execute::columns::filter::Conditions;
 use crate::execute::columns::keys::Keys;
-use crate::execute::columns::{
-    COLLECTED_MAX, ColumnBatch, ColumnCursor, ENTERED_MAX, PAIRS_MAX, Shape, Stop, narrow,
-    narrowed_scan, places_of_conditions,
+use crate::execute::columns::shape::{
+    COLLECTED_MAX, ENTERED_MAX, PAIRS_MAX, Shape, Stop, narrow, narrowed_scan, places_of_conditions,
 };
 use crate::execute::run::Run;
 use crate::memory::Held;
-use crate::plan::operator::places_of;
-use crate::plan::operator::{HashKey, JoinSpec, Operator};
+use crate::plan::operator::{HashKey, JoinSpec, Operator, places_of};
+
+use spilled::SpilledJoin;
 
 /// What the error says that a join keeps too much of.
 const KEPT: &str = "the rows of a join";
@@ -92,7 +91,7 @@ impl<'p> JoinCursor<'p> {
         join: &'p JoinSpec,
         wanted: &BTreeSet<usize>,
     ) -> Option<Self> {
-        let width = super::source::width_of(left)?;
+        let width = crate::execute::columns::shape::width_of(left)?;
         let mut paired_places = places_of_conditions(&join.conditions, width);
         paired_places.extend(wanted);
         let sides = keys.iter().flat_map(|key| [&key.left.expression, &key.right.expression]);
@@ -134,7 +133,7 @@ impl<'p> JoinCursor<'p> {
         })
     }
 
-    pub(super) async fn next(&mut self, run: &mut Run<'_>) -> Result<Option<ColumnBatch>, Stop> {
+    async fn next(&mut self, run: &mut Run<'_>) -> Result<Option<ColumnBatch>, Stop> {
         loop {
             match &self.state {
                 State::New => self.state = self.begin(run).await?,
@@ -301,6 +300,16 @@ impl<'p> JoinCursor<'p> {
             Some(places) => pairs.gather(run, &places, &self.shape).await?,
             None => pairs.narrowed(&self.shape),
         }))
+    }
+}
+
+impl ColumnWork for JoinCursor<'_> {
+    fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    fn step<'a>(&'a mut self, run: &'a mut Run<'_>) -> Next<'a> {
+        Box::pin(self.next(run))
     }
 }
 

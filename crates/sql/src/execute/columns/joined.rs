@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use sql_expression::Expression;
 use vector::JoinPlan;
 
-use crate::execute::columns::batch::Blocks;
+use crate::execute::columns::batch::{Blocks, ColumnBatch};
+use crate::execute::columns::cursor::{ColumnCursor, ColumnWork, Next};
 use crate::execute::columns::filter::Conditions;
-use crate::execute::columns::{ColumnBatch, ColumnCursor, Shape, Stop, places_of_conditions};
+use crate::execute::columns::shape::{Shape, Stop, places_of_conditions};
 use crate::execute::joined::{JoinedRead, JoinedScan, Stopped};
 use crate::execute::run::Run;
 use crate::plan::operator::Operator;
@@ -85,7 +86,7 @@ impl<'p> JoinedCursor<'p> {
         if self.places().into_iter().all(has) { Ok(another) } else { Err(Stop::Unsuitable) }
     }
 
-    pub(super) async fn next(&mut self, run: &mut Run<'_>) -> Result<Option<ColumnBatch>, Stop> {
+    async fn next(&mut self, run: &mut Run<'_>) -> Result<Option<ColumnBatch>, Stop> {
         if self.instead.is_none() && self.read.is_none() {
             match JoinedRead::begin(run, &self.joined, self.plan.clone()).await {
                 Ok(read) => self.read = Some(read),
@@ -107,6 +108,16 @@ impl<'p> JoinedCursor<'p> {
         let Some(block) = self.blocks.take() else { return Ok(None) };
         let batch = ColumnBatch::of_block(block, &self.shape);
         Ok(Some(self.others.keep(run, batch, &self.shape).await?))
+    }
+}
+
+impl ColumnWork for JoinedCursor<'_> {
+    fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    fn step<'a>(&'a mut self, run: &'a mut Run<'_>) -> Next<'a> {
+        Box::pin(self.next(run))
     }
 }
 

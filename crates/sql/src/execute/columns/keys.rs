@@ -4,7 +4,8 @@ use collation::CollationId;
 use sql_expression::{Expression, Form, ProgramBuilder, kind_of};
 use vector::{Computer, Inexact, KeyColumn, Kind};
 
-use crate::execute::columns::{ColumnBatch, Shape};
+use crate::execute::columns::batch::ColumnBatch;
+use crate::execute::columns::shape::Shape;
 use crate::execute::run::{Run, with_parameters};
 use crate::plan::operator::HashKey;
 

@@ -6,12 +6,13 @@ use std::rc::Rc;
 use sql_expression::{Form, ProgramBuilder, kind_of};
 use vector::{Computer, Inexact, Vector};
 
+use crate::execute::columns::batch::ColumnBatch;
+use crate::execute::columns::cursor::{ColumnCursor, ColumnWork, Next};
+use crate::execute::columns::shape::{Shape, Stop, result_shape};
 use crate::execute::columns::source::push;
-use crate::execute::columns::{ColumnBatch, ColumnCursor, Shape, Stop, result_shape};
 use crate::execute::cursor::evaluate;
 use crate::execute::run::{Run, with_parameters};
-use crate::plan::operator::places_of;
-use crate::plan::operator::{Formula, Operator};
+use crate::plan::operator::{Formula, Operator, places_of};
 
 /// A projection at work.
 pub(crate) struct ProjectCursor<'p> {
@@ -48,7 +49,7 @@ impl<'p> ProjectCursor<'p> {
         Some(Self { input, expressions, program, shape })
     }
 
-    pub(super) async fn next(&mut self, run: &mut Run<'_>) -> Result<Option<ColumnBatch>, Stop> {
+    async fn next(&mut self, run: &mut Run<'_>) -> Result<Option<ColumnBatch>, Stop> {
         let Some(batch) = self.input.next(run).await? else { return Ok(None) };
         let rows = batch.rows();
         let mut columns: Vec<Option<Rc<Vector>>> = vec![None; self.shape.len()];
@@ -80,5 +81,15 @@ impl<'p> ProjectCursor<'p> {
             }
         }
         Ok(Some(ColumnBatch::new(rows, columns)))
+    }
+}
+
+impl ColumnWork for ProjectCursor<'_> {
+    fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    fn step<'a>(&'a mut self, run: &'a mut Run<'_>) -> Next<'a> {
+        Box::pin(self.next(run))
     }
 }

@@ -9,9 +9,10 @@ use sql_expression::{ProgramBuilder, kind_of};
 use sqltype::Datum;
 use vector::{Program, Vector};
 
-use crate::execute::columns::batch::Blocks;
+use crate::execute::columns::batch::{Blocks, ColumnBatch};
+use crate::execute::columns::cursor::{ColumnWork, Next};
 use crate::execute::columns::filter::Conditions;
-use crate::execute::columns::{ColumnBatch, Shape, Stop, has_subquery, places_of_conditions};
+use crate::execute::columns::shape::{Shape, Stop, has_subquery, places_of_conditions};
 use crate::execute::pushdown::{self, untranslated};
 use crate::execute::run::Run;
 use crate::execute::scan::{Found, TableCursor, fill_scanned};
@@ -57,7 +58,7 @@ impl<'p> ScanCursor<'p> {
         Some(Self { scan, shape, program, given, others, cursor, blocks })
     }
 
-    pub(super) async fn next(&mut self, run: &mut Run<'_>) -> Result<Option<ColumnBatch>, Stop> {
+    async fn next(&mut self, run: &mut Run<'_>) -> Result<Option<ColumnBatch>, Stop> {
         if let Some(block) = self.blocks.take() {
             let mut columns = vec![None; self.scan.width];
             let rows = block.rows();
@@ -111,5 +112,15 @@ impl<'p> ScanCursor<'p> {
         }
         let columns = columns.into_iter().map(|column| column.map(Rc::new)).collect();
         Ok(ColumnBatch::new(rows, columns))
+    }
+}
+
+impl ColumnWork for ScanCursor<'_> {
+    fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    fn step<'a>(&'a mut self, run: &'a mut Run<'_>) -> Next<'a> {
+        Box::pin(self.next(run))
     }
 }

@@ -1,6 +1,6 @@
 //! Rows of any other operator, put into columns.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use model::{ColumnId, Value};
@@ -8,7 +8,9 @@ use sql_expression::{Form, ProgramColumn, kind_of};
 use sqltype::{Datum, SqlType, TypeKind, storage};
 use vector::{Kind, ScalarRef, Vector};
 
-use crate::execute::columns::{ColumnBatch, Shape, Stop};
+use crate::execute::columns::batch::ColumnBatch;
+use crate::execute::columns::cursor::{ColumnWork, Next};
+use crate::execute::columns::shape::{Shape, Stop, shape_of, width_of};
 use crate::execute::cursor::{Cursor, Work, open};
 use crate::execute::run::Run;
 use crate::execute::spilled::batches::{BatchReader, BatchWriter};
@@ -47,7 +49,7 @@ impl<'p> SourceCursor<'p> {
         Some(Self { operator, shape, cursor: None, held: None, blocks: None })
     }
 
-    pub(super) async fn next(&mut self, run: &mut Run<'_>) -> Result<Option<ColumnBatch>, Stop> {
+    async fn next(&mut self, run: &mut Run<'_>) -> Result<Option<ColumnBatch>, Stop> {
         if let Some(blocks) = &mut self.blocks {
             return blocks.next(run, &self.shape).await;
         }
@@ -131,6 +133,16 @@ impl<'p> SourceCursor<'p> {
     }
 }
 
+impl ColumnWork for SourceCursor<'_> {
+    fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    fn step<'a>(&'a mut self, run: &'a mut Run<'_>) -> Next<'a> {
+        Box::pin(self.next(run))
+    }
+}
+
 /// Adds a value to a column of its type; nothing if it is none of these.
 pub(super) fn push(vector: &mut Vector, value: &Datum, sql_type: &SqlType) -> Option<()> {
     let scalar = match (value, Form::of(sql_type)) {
@@ -162,60 +174,4 @@ pub(super) fn push(vector: &mut Vector, value: &Datum, sql_type: &SqlType) -> Op
     };
     vector.push(scalar);
     Some(())
-}
-
-/// How wide the row of an operator's block is, if it is one over tables.
-pub(crate) fn width_of(operator: &Operator) -> Option<usize> {
-    match operator {
-        Operator::Nothing { width } => Some(*width),
-        Operator::Scan(scan) | Operator::Lookup { scan, .. } => Some(scan.width),
-        Operator::Virtual(scan) => Some(scan.width),
-        Operator::Derived(scan) => Some(scan.width),
-        Operator::HashJoin { left, .. } | Operator::LoopJoin { left, .. } => width_of(left),
-        Operator::Aggregate(aggregate) => Some(aggregate.width + aggregate.calls.len()),
-        Operator::Project { expressions, .. } => Some(expressions.len()),
-        Operator::Filter { input, .. } => width_of(input),
-        _ => None,
-    }
-}
-
-/// What stands at the places of an operator's rows.
-pub(crate) fn shape_of(operator: &Operator) -> Option<BTreeMap<usize, SqlType>> {
-    Some(match operator {
-        Operator::Nothing { .. } => BTreeMap::new(),
-        Operator::Scan(scan) => {
-            let columns = &scan.definition.columns;
-            let of = |at: &usize| (scan.offset + at, columns[*at].sql_type.clone());
-            scan.wanted.iter().map(of).collect()
-        }
-        Operator::Lookup { input, scan, .. } => {
-            let mut shape = shape_of(input)?;
-            let columns = &scan.definition.columns;
-            let of = |at: &usize| (scan.offset + at, columns[*at].sql_type.clone());
-            shape.extend(scan.wanted.iter().map(of));
-            shape
-        }
-        Operator::Derived(scan) => {
-            let types = scan.plan.results.iter().map(|result| result.sql_type.clone());
-            (scan.offset..).zip(types).collect()
-        }
-        Operator::HashJoin { left, right, .. } | Operator::LoopJoin { left, right, .. } => {
-            let mut shape = shape_of(left)?;
-            shape.extend(shape_of(right)?);
-            shape
-        }
-        Operator::Filter { input, .. } => shape_of(input)?,
-        Operator::Aggregate(aggregate) if !aggregate.rollup => {
-            let mut shape = shape_of(&aggregate.input)?;
-            shape.retain(|place, _| aggregate.shown.contains(place));
-            let calls = aggregate.calls.iter().map(|call| call.result.sql_type.clone());
-            shape.extend((aggregate.width..).zip(calls));
-            shape
-        }
-        Operator::Project { expressions, .. } => {
-            let types = expressions.iter().map(|formula| formula.expression.sql_type().clone());
-            types.enumerate().collect()
-        }
-        _ => return None,
-    })
 }

@@ -17,16 +17,19 @@ pub(crate) use spilled::{GroupRows, SpilledGroups};
 
 use spilled::Overflow;
 
-use crate::execute::columns::{self, ColumnCursor, Stop};
-use crate::execute::cursor::{Kept, Work, evaluate, open, sort};
+use crate::execute::columns;
+use crate::execute::columns::cursor::ColumnCursor;
+use crate::execute::columns::shape::Stop;
+use crate::execute::cursor::sort;
+use crate::execute::cursor::{Work, evaluate, open};
 use crate::execute::joined::{JoinedRead, JoinedScan, Stopped, is_asking_scan};
+use crate::execute::kept::Kept;
 use crate::execute::pushdown::{self, GroupProgram, Part};
 use crate::execute::run::Run;
 use crate::execute::scan::TableCursor;
 use crate::execute::spilled::Spilled;
 use crate::memory::Held;
-use crate::plan::operator::places_of;
-use crate::plan::operator::{Aggregate, Operator, TableScan};
+use crate::plan::operator::{Aggregate, Operator, TableScan, places_of};
 use crate::rows::{Row, memory_of, memory_of_row};
 
 /// A group under way: its first row and its aggregates.

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use sql_expression::{SqlError, group_key};
 use sqltype::SqlType;
 
-use super::{Kept, Work, open};
+use super::{Work, open};
+use crate::execute::kept::Kept;
 use crate::execute::run::{KEY_BYTES, Run, Seen};
 use crate::execute::spilled::Spilled;
 use crate::execute::spilled::buffer::{Buffered, RowBuffer};

@@ -10,7 +10,8 @@ use std::cmp::Ordering;
 use sql_expression::{SqlError, compare_values, group_key, sort_prefix};
 use sqltype::{Datum, SqlType, TypeKind};
 
-use crate::execute::cursor::{Cursor, Kept, Work, columns_once, open};
+use crate::execute::cursor::{Cursor, Work, columns_once, open};
+use crate::execute::kept::Kept;
 use crate::execute::run::{KEY_BYTES, Run, Seen};
 use crate::execute::spilled::Spilled;
 use crate::execute::spilled::buffer::write;

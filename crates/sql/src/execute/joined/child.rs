@@ -13,7 +13,7 @@ use super::{
     LookedUp, add_column, because, check_table, places_in, ready, take_untranslated, too_large,
 };
 use crate::catalog::key_value::{KeyValue, key_value};
-use crate::execute::columns::Shape;
+use crate::execute::columns::shape::Shape;
 use crate::execute::pushdown::{self, untranslated};
 use crate::execute::run::{Run, with_parameters};
 use crate::plan::operator::{Formula, TableScan};

@@ -20,7 +20,9 @@ use vector::{
 
 use super::child::{RANGES_SINCE, conditions_of_match};
 use super::{Stopped, add_column, ready, take_untranslated, too_large};
-use crate::execute::columns::{ColumnCursor, Shape, Stop, shape_of, width_of};
+use crate::execute::columns::cursor::ColumnCursor;
+use crate::execute::columns::shape::{Shape, Stop};
+use crate::execute::columns::{shape_of, width_of};
 use crate::execute::pushdown::untranslated;
 use crate::execute::run::Run;
 use crate::plan::operator::{Formula, HashKey, JoinSpec, Operator, TableScan};

@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 use sql_expression::SqlError;
 use vector::Block;
 
-use crate::execute::columns::{ColumnBatch, Shape, Stop};
+use crate::execute::columns::batch::ColumnBatch;
+use crate::execute::columns::shape::{Shape, Stop};
 use crate::execute::run::Run;
 use crate::spill::SpillFile;
 use crate::spill::blocks::{BlockReader, BlockRun, BlockWriter};

@@ -2,7 +2,8 @@
 
 use sql_expression::SqlError;
 
-use crate::execute::cursor::{Cursor, Kept};
+use crate::execute::cursor::Cursor;
+use crate::execute::kept::Kept;
 use crate::execute::run::Run;
 use crate::memory::Held;
 use crate::rows::{Row, memory_of};

@@ -15,7 +15,8 @@ use sql_expression::SqlError;
 use vector::{KeyColumn, ScalarRef};
 
 use super::{JoinCursor, KEPT, Passing, State, TABLE_BYTES, table_of, unsuitable};
-use crate::execute::columns::{ColumnBatch, Shape, Stop};
+use crate::execute::columns::batch::ColumnBatch;
+use crate::execute::columns::shape::{Shape, Stop};
 use crate::execute::run::Run;
 use crate::execute::spilled::batches::BatchReader;
 use crate::memory::Held;

@@ -21,7 +21,7 @@ use sqltype::Datum;
 use vector::Block;
 
 use super::{GROUPS, Gathered, Groups, Part, Table, rows_of};
-use crate::execute::cursor::some_of;
+use crate::execute::kept::some_of;
 use crate::execute::pushdown::GroupProgram;
 use crate::execute::run::Run;
 use crate::memory::{Account, Held};

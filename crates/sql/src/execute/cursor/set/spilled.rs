@@ -11,7 +11,8 @@ use sql_expression::{SqlError, group_key};
 use sqltype::SqlType;
 
 use super::step;
-use crate::execute::cursor::{open, some_of};
+use crate::execute::cursor::open;
+use crate::execute::kept::some_of;
 use crate::execute::run::{KEY_BYTES, Run, Seen};
 use crate::execute::spilled::buffer::Buffered;
 use crate::memory::{Account, Held};
