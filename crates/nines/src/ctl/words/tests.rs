@@ -164,6 +164,9 @@ fn every_word_has_its_help() {
             "restart" => "restart 1".to_string(),
             "start" | "abort" => format!("{} backup 1", word.name),
             "accept-loss" => "accept-loss 1".to_string(),
+            "create" => "create nodegroup 3,4".to_string(),
+            "drop" => "drop nodegroup 1".to_string(),
+            "drain" => "drain 1".to_string(),
             "token" | "certificates" => format!("{} list", word.name),
             name => name.to_string(),
         };
