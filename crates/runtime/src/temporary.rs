@@ -248,7 +248,9 @@ mod tests {
         for encrypts in [false, true] {
             let mut file = TemporaryDirectory::open(&path, encrypts).unwrap().create().unwrap();
             let at = file.append(&[7; 5_000]).unwrap();
-            file.file.write_all_at(&[8], at + 1_234).unwrap();
+            let mut byte = [0];
+            file.file.read_exact_at(&mut byte, at + 1_234).unwrap();
+            file.file.write_all_at(&[byte[0] ^ 1], at + 1_234).unwrap();
             let error = file.read(at, 5_000).unwrap_err();
             assert!(format!("{error:?}").contains("other bytes"), "{error:?}");
             assert!(file.read(at + 5_000, 5_000).is_err());
