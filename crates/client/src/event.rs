@@ -133,7 +133,7 @@ pub enum ClientResult {
     /// What the workers that were asked have told, by node and worker. Who could not be reached is
     /// missing.
     Inspected(Vec<Inspected>),
-    /// What other SQL nodes have answered, and which may have been asked without an answer.
+    /// What other SQL nodes have answered, and whether an answer may be missing.
     PeersAnswered(PeerAnswers),
     /// What participants have given of a change stream, by address. Who could not be reached in
     /// time is missing.

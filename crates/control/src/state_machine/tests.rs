@@ -372,13 +372,18 @@ fn grown() -> (Log, TableId) {
     for node in [3, 4] {
         log.add(node, 1);
     }
+    form_second_group(&mut log, 1);
+    (log, old)
+}
+
+/// Nodes 3 and 4, in lives of this number, form group 1, and new tables use it.
+fn form_second_group(log: &mut Log, life: u64) {
     log.run(Command::CreateGroup { nodes: vec![NodeId(3), NodeId(4)] });
     for node in [3, 4] {
-        log.sync(node, 1);
-        log.activate(node, 1);
+        log.sync(node, life);
+        log.activate(node, life);
     }
     log.run(Command::OpenGroup { group: 1 });
-    (log, old)
 }
 
 #[test]
@@ -454,12 +459,7 @@ fn a_group_that_holds_tables_is_not_dropped_and_its_loss_stops_the_cluster() {
         log.settle(node, 1);
         log.add(node, 2);
     }
-    log.run(Command::CreateGroup { nodes: vec![NodeId(3), NodeId(4)] });
-    for node in [3, 4] {
-        log.sync(node, 2);
-        log.activate(node, 2);
-    }
-    log.run(Command::OpenGroup { group: 1 });
+    form_second_group(&mut log, 2);
     assert_eq!(log.state.slots.len(), 4, "the slots of before are used again");
     assert_eq!(log.chains(), [[1, 2], [2, 1], [3, 4], [4, 3]]);
 }

@@ -50,9 +50,7 @@ impl SqlNode {
         if !wanted || self.shutting_down || self.connections.contains_key(&ANALYST) {
             return;
         }
-        let (seed, clock_base) = (ctx.prng().next_u64(), self.options.clock_base);
-        self.start(ctx, ANALYST, |kernel, shared| {
-            kernel.seed(seed);
+        self.start_seeded(ctx, ANALYST, |kernel, shared, clock_base| {
             Box::pin(task::run(kernel, shared, clock_base))
         });
     }
@@ -73,9 +71,7 @@ impl SqlNode {
             self.no_archives_at = index;
             return;
         }
-        let (seed, clock_base) = (ctx.prng().next_u64(), self.options.clock_base);
-        self.start(ctx, ARCHIVIST, |kernel, shared| {
-            kernel.seed(seed);
+        self.start_seeded(ctx, ARCHIVIST, |kernel, shared, clock_base| {
             Box::pin(drive::watch(kernel, shared, clock_base))
         });
     }
@@ -86,9 +82,7 @@ impl SqlNode {
         if !wanted || self.shutting_down || self.connections.contains_key(&MOVER) {
             return;
         }
-        let (seed, clock_base) = (ctx.prng().next_u64(), self.options.clock_base);
-        self.start(ctx, MOVER, |kernel, shared| {
-            kernel.seed(seed);
+        self.start_seeded(ctx, MOVER, |kernel, shared, clock_base| {
             Box::pin(moves::run(kernel, shared, clock_base))
         });
     }
@@ -101,6 +95,21 @@ impl SqlNode {
             self.detached += 1;
             self.start(ctx, id, work.0);
         }
+    }
+
+    /// Starts a task that draws random numbers and tells the time: it is given the time of day at
+    /// which its clock began.
+    fn start_seeded(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        id: ConnectionId,
+        task: impl FnOnce(Kernel, Rc<Shared>, i64) -> Task,
+    ) {
+        let (seed, clock_base) = (ctx.prng().next_u64(), self.options.clock_base);
+        self.start(ctx, id, |kernel, shared| {
+            kernel.seed(seed);
+            task(kernel, shared, clock_base)
+        });
     }
 
     /// Starts a task at a place among the connections.
