@@ -344,3 +344,121 @@ fn a_dump_tells_where_a_replica_begins() {
     assert_eq!(found.len(), 130);
     assert_eq!(rows(client(&cluster, SQL), "d.t"), found);
 }
+
+/// A definition is on the replica if and only if it is in the cluster, also when the SQL node dies
+/// that makes it.
+#[test]
+fn the_log_has_a_statement_whose_sql_node_died_if_and_only_if_it_took_effect() {
+    let (mut cluster, mut session) = cluster();
+    let (file, position, _) = status(&mut session);
+    all(&mut session, &["CREATE DATABASE d COLLATE utf8mb4_general_ci"]);
+    let replica = replica();
+    follow(&replica, &cluster, SQL, Some((&file, position)));
+    for round in 0..4 {
+        thread::scope(|scope| {
+            for writer in 0..3 {
+                let mut session = open(&cluster, OTHER);
+                scope.spawn(move || {
+                    for at in 0.. {
+                        let create = format!("CREATE TABLE d.t{round}_{writer}_{at} (a INT)");
+                        let alter = format!("ALTER TABLE d.t{round}_{writer}_{at} ADD b INT");
+                        if session.execute(&create).and_then(|_| session.execute(&alter)).is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+            thread::sleep(Duration::from_millis(700 + 130 * round));
+            cluster.kill(&[OTHER]);
+        });
+        cluster.start_node(OTHER);
+        let (file, position, _) = status(&mut session);
+        wait_for(&replica, (&file, position));
+        let columns = "SELECT table_name, column_name FROM information_schema.columns \
+                       WHERE table_schema = 'd' ORDER BY 1, 2";
+        let listed = |mut client: Command| {
+            client.args(["-N", "-e", columns]);
+            succeed(client)
+        };
+        let expected = listed(client(&cluster, SQL));
+        assert!(expected.lines().count() > 3, "{expected}");
+        assert_eq!(listed(replica.client()), expected);
+        let began = Instant::now();
+        while cluster.session(OTHER).is_err() {
+            assert!(began.elapsed() < PATIENCE, "it starts");
+            thread::sleep(Duration::from_millis(100));
+        }
+    }
+}
+
+#[test]
+fn a_replica_has_no_temporary_tables_and_no_duplicates() {
+    let (cluster, mut session) = cluster();
+    let (file, position, gtids) = status(&mut session);
+    let replica = replica();
+    follow(&replica, &cluster, SQL, Some((&file, position)));
+    let passing = "UPDATE r.u SET k = NULL WHERE id = 1; UPDATE r.u SET k = 10 WHERE id = 2; \
+                   UPDATE r.u SET k = 20 WHERE id = 3; UPDATE r.u SET k = 30 WHERE id = 1";
+    execute(
+        &cluster,
+        SQL,
+        &format!(
+            "CREATE DATABASE r COLLATE utf8mb4_general_ci; USE r;
+             CREATE TABLE a (n INT); CREATE TABLE b (n INT); CREATE TABLE c (n INT);
+             CREATE TEMPORARY TABLE x (n INT, m VARCHAR(20)); CREATE TEMPORARY TABLE y (n INT);
+             CREATE TABLE likes LIKE x;
+             INSERT INTO likes VALUES (1, 'one');
+             DROP TABLE x, a, y, b;
+             CREATE TABLE u (id INT PRIMARY KEY, k INT UNIQUE, big LONGTEXT, e ENUM('ä','ö')
+               CHARACTER SET latin1);
+             INSERT INTO u VALUES (1, 10, REPEAT('a', 1200000), 'ö'),
+               (2, 20, REPEAT('b', 1200000), 'ä'), (3, 30, REPEAT('c', 1200000), NULL),
+               (4, 40, 'short', 'ä'), (5, 50, NULL, 'ö');
+             DO SLEEP(0.3);
+             BEGIN; {passing}; COMMIT;
+             DO SLEEP(0.3);
+             BEGIN; UPDATE u SET k = 60 WHERE id = 5; UPDATE u SET k = 50 WHERE id = 4; COMMIT;
+             DO SLEEP(0.3);
+             BEGIN; UPDATE u SET k = NULL WHERE id = 1; UPDATE u SET k = 30, e = 'ö' WHERE id = 4;
+               UPDATE u SET k = 50 WHERE id = 1; COMMIT;
+             DO SLEEP(0.3);
+             UPDATE u SET id = 7 WHERE id = 2;
+             SET time_zone = '+05:00';
+             CREATE TABLE z (id INT PRIMARY KEY); INSERT INTO z VALUES (1);
+             ALTER TABLE z ADD at TIMESTAMP DEFAULT '2020-01-01 12:00:00';
+             ALTER TABLE z ADD now TIMESTAMP DEFAULT CURRENT_TIMESTAMP;"
+        ),
+    );
+    // The second row has the first one's value.
+    let failing = "CREATE TABLE r.fails (n INT PRIMARY KEY) SELECT 1 AS n UNION ALL SELECT 1";
+    let error = session.execute(failing).unwrap_err();
+    assert_eq!(error.code(), Some(1062), "{error}");
+    all(&mut session, &["CREATE TABLE r.fails (m INT)", "INSERT INTO r.fails VALUES (3)"]);
+    let (file, position, executed) = status(&mut session);
+    wait_for(&replica, (&file, position));
+    for table in ["r.c", "r.likes", "r.u", "r.z", "r.fails"] {
+        let found = rows(replica.client(), table);
+        assert!(rows(client(&cluster, SQL), table) == found, "{table} differs");
+    }
+    assert!(!rows(replica.client(), "r.z").is_empty());
+    let mut there = replica.client();
+    there.args(["-N", "-e", "SHOW TABLES IN r"]);
+    assert_eq!(succeed(there), "c\nfails\nlikes\nu\nz\n");
+    // What the log says of itself.
+    let found = session.query("SELECT @@global.gtid_executed, @@global.gtid_purged").unwrap();
+    let number = |gtids: &str| -> u64 {
+        let last = gtids.rsplit('-').next().and_then(|number| number.parse().ok());
+        last.unwrap_or_default()
+    };
+    let (now, purged) = (found[0][0].clone().unwrap(), found[0][1].clone().unwrap());
+    assert!(number(&now) >= number(&executed) && number(&executed) > number(&gtids), "{now}");
+    assert_eq!(now.split(':').next(), executed.split(':').next());
+    assert!(number(&purged) < number(&now), "{purged} of {now}");
+    let shown = session.query("SHOW VARIABLES LIKE 'gtid_executed'").unwrap();
+    assert_eq!(shown[0][1].as_deref().map(number).map(|n| n >= number(&executed)), Some(true));
+    let events = session.query("SHOW BINLOG EVENTS").unwrap();
+    let infos: Vec<String> = events.iter().filter_map(|row| row[5].clone()).collect();
+    for wanted in ["Server ver: 8.4.0-nines", "SET @@SESSION.GTID_NEXT= '", "(r.u)", "STMT_END_F"] {
+        assert!(infos.iter().any(|info| info.contains(wanted)), "{wanted}: {infos:?}");
+    }
+}

@@ -12,6 +12,7 @@
 //! <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_replication.html>.
 
 pub mod gtid;
+pub mod info;
 pub mod rows;
 
 #[cfg(test)]
@@ -164,6 +165,8 @@ pub struct Statement<'a> {
     pub ignores_foreign_keys: bool,
     /// `time_zone`; empty if it does not matter.
     pub time_zone: &'a str,
+    /// The fraction of the second at which it began, in microseconds.
+    pub micros: u32,
 }
 
 /// The bit of the options for `foreign_key_checks` being off.
@@ -188,6 +191,11 @@ pub fn query(out: &mut Vec<u8>, statement: &Statement<'_>) {
     {
         variables.extend([5, length]);
         variables.extend(statement.time_zone.as_bytes());
+    }
+    if statement.micros > 0 {
+        // Readers that do not know it stop here.
+        variables.push(13);
+        variables.extend(&statement.micros.to_le_bytes()[..3]);
     }
     // Thread, seconds that it took.
     out.extend([0; 8]);

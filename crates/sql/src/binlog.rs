@@ -13,6 +13,7 @@
 
 mod history;
 mod json;
+mod order;
 mod place;
 mod reader;
 mod table;
@@ -38,16 +39,15 @@ use reader::{End, LogReader, Piece, ReadError};
 const PATIENCE: Duration = Duration::from_secs(20);
 /// The pause between two tries.
 const PAUSE: Duration = Duration::from_millis(20);
+/// Records are kept for so many epochs behind the oldest one that is kept.
+const EPOCHS_AFTER: u64 = 8_192;
 /// The first position of a file.
 const FIRST_POSITION: u64 = binlog::MAGIC.len() as u64;
 
 /// Error 1236: what a replica shows as the reason why it has stopped.
+/// Replicas put their own beginning of the sentence before it.
 fn fatal(why: &str) -> SqlError {
-    let text =
-        format!("Got fatal error 1236 from source when reading data from binary log: '{why}'");
-    // Replicas put the first half of the sentence before it themselves.
-    let text = text.split_once('\'').map_or(why, |_| why).to_owned();
-    SqlError::new(1236, "HY000", text)
+    SqlError::new(1236, "HY000", why)
 }
 
 const NO_FILE: &str = "Could not find first log file name in binary log index file";
@@ -59,6 +59,7 @@ impl From<ReadError> for SqlError {
             ReadError::TooLong => {
                 fatal("a file of the binary log is longer than 4 GB: write less in an epoch")
             }
+            ReadError::Unreadable(why) => fatal(&why),
             ReadError::Failed(error) => error,
         }
     }
@@ -186,6 +187,34 @@ pub(crate) async fn status(session: &Session) -> Result<Option<Status>, SqlError
     Ok(Some(Status { file: file_name(file), position, executed }))
 }
 
+/// `gtid_executed` and `gtid_purged`: all transactions that the log has had, and those that it has
+/// no more. None if there is no log.
+pub(crate) async fn gtids(session: &Session) -> Result<Option<(String, String)>, SqlError> {
+    let (Some(log), Some(status)) = (log_of(session).await?, status(session).await?) else {
+        return Ok(None);
+    };
+    let first = first_file(session, &log).await?;
+    let purged = match place::numbers_above(first) {
+        0 => String::new(),
+        number => format!("{}:1-{number}", gtid::text(&log.uuid)),
+    };
+    Ok(Some((status.executed, purged)))
+}
+
+/// Forgets records of changes of definitions that were made long before all that is kept.
+pub(crate) async fn prune(session: &Session) -> Result<(), SqlError> {
+    let kernel = session.kernel.beside();
+    let Some(log) = log_of(session).await? else { return Ok(()) };
+    let mut subscription = Subscription::new(log.stream, Epoch(log.begin.0.saturating_sub(1)));
+    let fetches = subscription.fetches(&kernel.cluster());
+    let answers = kernel.fetch_stream(fetches.clone()).await?;
+    if let Delivery::Broken { from } = subscription.take(&fetches, answers) {
+        // Who writes by a definition that is gone knows of that within seconds.
+        definition_log::forget(&kernel, Epoch(from.0.saturating_sub(EPOCHS_AFTER))).await?;
+    }
+    Ok(())
+}
+
 /// SHOW BINARY LOGS: names and sizes of the files. None if there is no log.
 pub(crate) async fn files(session: &Session) -> Result<Option<Vec<(String, u64)>>, SqlError> {
     let Some(log) = log_of(session).await? else { return Ok(None) };
@@ -223,6 +252,7 @@ pub(crate) struct Listed {
     pub(crate) kind: &'static str,
     pub(crate) server: u32,
     pub(crate) ends: u64,
+    pub(crate) info: String,
 }
 
 /// SHOW BINLOG EVENTS: of a file, or of the first one, from a position on.
@@ -253,8 +283,8 @@ pub(crate) async fn events(
             let ends = begins + event.len() as u64;
             if piece.file == file && begins >= position && listed.len() < most {
                 let (name, server) = (kind_name(event[4]), log.server);
-                let file = file_name(piece.file);
-                listed.push(Listed { file, begins, kind: name, server, ends });
+                let (file, info) = (file_name(piece.file), binlog::info::info(event));
+                listed.push(Listed { file, begins, kind: name, server, ends, info });
             }
             begins = ends;
         }

@@ -30,7 +30,9 @@ pub(crate) mod view;
 use model::{ErrorCode, SchemaChange, TableId};
 use sql_expression::SqlError;
 use sql_parser::ast::{Statement, TableDefinition};
+use sqltype::TimeZone;
 
+use crate::binlog;
 use crate::catalog::draft::Rules;
 use crate::catalog::names::TableName;
 use crate::catalog::view::is_view;
@@ -43,6 +45,9 @@ use crate::session::{Level, Session};
 pub(crate) use rebuild::leftovers::sweep_copies;
 pub(crate) use rebuild::wait_for_writes;
 
+/// One in so many statements looks for records of others that nobody needs any more.
+const PRUNED_ONE_IN: u64 = 32;
+
 /// Runs a statement that changes definitions.
 pub(crate) async fn run(session: &mut Session, statement: &Statement) -> Result<Outcome, SqlError> {
     if session.kernel.keeps_binlog() {
@@ -51,6 +56,9 @@ pub(crate) async fn run(session: &mut Session, statement: &Statement) -> Result<
     let result = change_definitions(session, statement).await;
     // What became of it is known all the same.
     let _ = session.definition_log.end(&session.kernel).await;
+    if session.kernel.keeps_binlog() && session.kernel.draw().is_multiple_of(PRUNED_ONE_IN) {
+        let _ = Box::pin(binlog::prune(session)).await;
+    }
     result
 }
 
@@ -63,10 +71,16 @@ fn logged(session: &Session, statement: &Statement) -> LoggedStatement {
         },
         _ => false,
     };
+    let at = session.variables.timestamp.unwrap_or(session.statement_time);
+    // Names of zones are not known everywhere.
+    let minutes = session.variables.time_zone.offset_at(at.div_euclid(1_000_000)) / 60;
+    let time_zone = TimeZone::of_offset(minutes).map(|zone| zone.to_string()).unwrap_or_default();
     LoggedStatement {
         database: session.database.clone().unwrap_or_default(),
         text: statement.to_string(),
         ignores_foreign_keys: !session.variables.foreign_key_checks,
+        time_zone,
+        at,
         fills,
     }
 }

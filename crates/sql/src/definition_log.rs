@@ -5,21 +5,32 @@
 //! A table of ours with a record for each change of the catalog that users see, and where the log
 //! begins in each generation of the cluster.
 //! # Guarantees
-//! A record is committed before its change is asked for. So no row in the new form is older than
-//! the record's epoch: whoever puts the statement there puts it before all of them. Whoever dies
-//! between leaves a record that is open; a reader finds out what became of it.
+//! 1. A record is committed before its change is asked for. So no row in the new form is older than
+//!    the record's epoch: whoever puts the statement there puts it before all of them.
+//! 2. The command of the control log that makes a change writes the record's number into the
+//!    description of the table of records (a mark), and is refused when that table has changed
+//!    since the record was written. So a record has a mark if and only if its change was made; and
+//!    who has changed the table knows that no change of an older record comes any more (a fence).
+//! 3. A record is settled once: from open to what became of it, by compare-and-set.
+//! # Failure
+//! The writer of a record holds a lock on it until the statement has ended. A writer that dies
+//! leaves a record that is open and free. A reader that has found it free for [`GRACE`] fences it,
+//! looks for its mark, and settles it. A writer that lives all the same is refused by the fence,
+//! and goes on with another record.
 //! # Not here
 //! How rows and statements are put in order (`binlog`).
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-use client::{ClientOperation, ClientRead, ScanSpec};
+use client::{ClientOperation, ClientRead, OperationAction, ScanSpec};
 use model::{
-    ClusterState, ColumnId, ColumnType, Epoch, ErrorCode, Expression, SchemaChange, StreamId,
-    Table, TableId, Value,
+    ClusterState, ColumnId, ColumnType, Comparison, Epoch, ErrorCode, Expression, IndexState,
+    SchemaChange, StreamId, Table, TableId, Value,
 };
 use serde::{Deserialize, Serialize};
+use stdx::Duration;
+use wire::{Inspection, LockMode, Projection, WaitPolicy};
 
 use crate::kernel::{Failure, Kernel};
 use crate::own_table::{OwnTable, steadily};
@@ -32,6 +43,12 @@ const BEGINNINGS: &str = "#binlog";
 const PART_BYTES: usize = 30_000;
 /// The part that says what became of the change.
 const OUTCOME: u64 = u32::MAX as u64;
+/// Marks that the table of records has, the newest ones.
+const MARKS_MAX: usize = 256;
+/// How often a change is asked for again that another one has come before.
+const ATTEMPTS_MAX: u32 = 100;
+/// For so long a record has been free before its writer is taken to be dead.
+pub(crate) const GRACE: Duration = Duration::from_secs(10);
 
 /// A statement as the log has it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -42,6 +59,12 @@ pub(crate) struct LoggedStatement {
     pub(crate) text: String,
     /// `foreign_key_checks` was off.
     pub(crate) ignores_foreign_keys: bool,
+    /// The session's time zone at that time, as an offset.
+    #[serde(default)]
+    pub(crate) time_zone: String,
+    /// When it began, as NOW() says: microseconds since 1970 in UTC. 0 if that is not known.
+    #[serde(default)]
+    pub(crate) at: i64,
     /// It fills the table that it makes: the log has its rows, and a statement without them.
     #[serde(skip)]
     pub(crate) fills: bool,
@@ -63,11 +86,24 @@ pub(crate) struct Record {
     pub(crate) made: Vec<TableId>,
     /// The names of the tables and databases that it makes.
     pub(crate) names: Vec<String>,
+    /// The change leaves a mark. Versions before 17 left none.
+    #[serde(default)]
+    pub(crate) is_marked: bool,
 }
 
 impl Record {
-    /// Whether a state of the cluster shows that the change was made.
-    pub(crate) fn is_made_in(&self, cluster: &ClusterState) -> bool {
+    /// Whether indexes of its tables are still being built, so that the statement may yet fail.
+    pub(crate) fn is_under_way_in(&self, cluster: &ClusterState) -> bool {
+        let builds = |table: &Arc<Table>| {
+            let building = |state: IndexState| state == IndexState::Building;
+            table.unique_indexes.iter().any(|index| building(index.state))
+                || table.ordered_indexes.iter().any(|index| building(index.state))
+        };
+        self.before.iter().filter_map(|before| cluster.tables.get(&before.id)).any(builds)
+    }
+
+    /// Whether a state of the cluster looks as if the change was made: of records without marks.
+    fn is_made_in(&self, cluster: &ClusterState) -> bool {
         let differs = |before: &Arc<Table>| {
             let now = cluster.tables.get(&before.id);
             now.is_none_or(|now| now.version != before.version || now.name != before.name)
@@ -82,8 +118,9 @@ impl Record {
 /// What became of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// Nobody has said yet.
-    Open,
+    /// Nobody has said yet. The epoch in which the record was committed, unless the writer has
+    /// died before it said: then it has not asked for the change.
+    Open(Option<Epoch>),
     /// It was made; the record was committed in this epoch, and who has reached this entry of the
     /// control log knows the change.
     Made(Epoch, u64),
@@ -95,7 +132,10 @@ impl Fate {
     fn stored(self) -> Value {
         let mut bytes = Vec::with_capacity(17);
         match self {
-            Self::Open => bytes.push(0),
+            Self::Open(place) => {
+                bytes.push(0);
+                bytes.extend(place.iter().flat_map(|epoch| epoch.0.to_le_bytes()));
+            }
             Self::Failed => bytes.push(2),
             Self::Made(epoch, index) => {
                 bytes.push(1);
@@ -112,10 +152,13 @@ impl Fate {
                 ([epoch, index], []) => {
                     Self::Made(Epoch(u64::from_le_bytes(*epoch)), u64::from_le_bytes(*index))
                 }
-                _ => Self::Open,
+                _ => Self::Open(None),
             },
             [2] => Self::Failed,
-            _ => Self::Open,
+            [0, place @ ..] => {
+                Self::Open(place.try_into().ok().map(|bytes| Epoch(u64::from_le_bytes(bytes))))
+            }
+            _ => Self::Open(None),
         }
     }
 }
@@ -129,14 +172,24 @@ pub(crate) struct Entry {
     pub(crate) fate: Fate,
 }
 
+/// A record that the session's statement has written.
+#[derive(Clone, Copy, Debug)]
+struct Written {
+    id: u64,
+    /// The epoch in which it was committed.
+    place: Epoch,
+    /// Whether its change was made, if that is known.
+    made: Option<bool>,
+}
+
 /// What a session notes of its statement.
 #[derive(Debug, Default)]
 pub(crate) struct DefinitionLog {
     statement: RefCell<Option<LoggedStatement>>,
     /// A record has its text.
     is_told: Cell<bool>,
-    /// Records of it, and what became of their changes.
-    open: RefCell<Vec<(u64, Fate)>>,
+    /// Records of it that are open.
+    open: RefCell<Vec<Written>>,
 }
 
 impl DefinitionLog {
@@ -146,21 +199,58 @@ impl DefinitionLog {
         self.is_told.set(false);
     }
 
+    /// What the statement does from now on follows from another text, if the log is kept.
+    pub(crate) fn restate(&self, text: String) {
+        if let Some(statement) = self.statement.borrow_mut().as_mut() {
+            statement.text = text;
+            statement.fills = false;
+            self.is_told.set(false);
+        }
+    }
+
+    /// The table that the statement makes is told of by the text that the catalog has of it.
+    pub(crate) fn tell_as_made(&self) {
+        if let Some(statement) = self.statement.borrow_mut().as_mut() {
+            statement.fills = true;
+        }
+    }
+
     /// It has ended: readers learn what became of it only now, and see tables as it leaves them.
     ///
     /// # Errors
     /// Where that cannot be written: readers find out by themselves.
     pub(crate) async fn end(&self, kernel: &Kernel) -> Result<(), Failure> {
         *self.statement.borrow_mut() = None;
-        let index = kernel.definitions_index().0;
-        for (id, fate) in self.open.take() {
-            let fate = match fate {
-                Fate::Made(place, _) => Fate::Made(place, index),
-                other => other,
-            };
-            settle(kernel, id, fate).await?;
+        let open = self.open.take();
+        if open.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        let index = kernel.definitions_index().0;
+        let mut settled = Ok(());
+        for written in &open {
+            let fate = match written.made {
+                Some(true) => Fate::Made(written.place, index),
+                Some(false) => Fate::Failed,
+                None => continue,
+            };
+            let from = Fate::Open(Some(written.place));
+            let mut result = settle(&kernel.scribe(), written.id, from, fate).await;
+            if result.is_err() {
+                // The transaction that held it may be gone with a node.
+                result = settle(&kernel.beside(), written.id, from, fate).await;
+            }
+            settled = settled.and(result);
+        }
+        // Who waits for the records finds those free that are left.
+        kernel.scribe().abort().await;
+        if open.iter().any(|written| written.made.is_none()) {
+            for entry in all(kernel).await? {
+                if open.iter().any(|written| written.id == entry.id) {
+                    resolve(kernel, &entry).await?;
+                }
+            }
+        }
+        settled
     }
 
     /// Makes a change of the catalog, with a record of it if the binary log is kept and users see
@@ -173,6 +263,10 @@ impl DefinitionLog {
         let cluster = kernel.cluster();
         let seen = kernel.keeps_binlog().then(|| seen_of(&cluster, &change)).flatten();
         let Some(seen) = seen else { return kernel.change_schema(change).await };
+        if !seen.made.is_empty() {
+            // Rows that were copied into the table are of epochs before that of the record.
+            kernel.beside().newest_complete().await?;
+        }
         let statement = self.statement.borrow().clone();
         let mut record = Record {
             before: seen.before,
@@ -181,6 +275,7 @@ impl DefinitionLog {
             is_lossy: seen.restores,
             continues: self.is_told.get(),
             statement: statement.clone().filter(|_| seen.decides && !self.is_told.get()),
+            is_marked: true,
         };
         if let Some((database, text)) = seen.creates_by
             && let Some(statement) = record.statement.as_mut().filter(|one| one.fills)
@@ -188,28 +283,134 @@ impl DefinitionLog {
             (statement.database, statement.text) = (database, text);
         }
         let carries = record.statement.is_some();
-        let id = write(kernel, &record).await?;
-        let place = kernel.commits().newest;
-        let result = kernel.change_schema(change).await;
-        let fate = match &result {
-            Ok(_) => Fate::Made(place, kernel.definitions_index().0),
-            Err(Failure::OutcomeUnknown(_)) => return result,
-            Err(Failure::Refused(refusal)) if refusal.code == ErrorCode::OutcomeUnknown => {
+        let is_of_statement = statement.is_some();
+        for attempt in 1.. {
+            // The mark is of the table as it was before the record: a fence that was put up for
+            // the record keeps the change out.
+            let log = records(kernel).await?;
+            let Some(table) = kernel.cluster().tables.get(&log).cloned() else { continue };
+            let mut written = write(kernel, &record).await?;
+            let marked = with_mark(change.clone(), &table, written.id);
+            let result = kernel.change_schema(marked).await;
+            written.made = match &result {
+                Ok(_) => Some(true),
+                Err(Failure::OutcomeUnknown(_)) => None,
+                Err(Failure::Refused(refusal)) if refusal.code == ErrorCode::OutcomeUnknown => None,
+                Err(Failure::Interrupted(_)) => None,
+                Err(_) => Some(false),
+            };
+            if carries && result.is_ok() {
+                // What else the statement changes follows from its text.
+                self.is_told.set(true);
+            }
+            self.open.borrow_mut().push(written);
+            let is_outrun = match &result {
+                Err(Failure::Refused(refusal)) if refusal.code == ErrorCode::SchemaChanged => {
+                    catch_up(kernel).await?;
+                    let now = kernel.cluster();
+                    now.tables.get(&log).is_some_and(|now| now.version != table.version)
+                }
+                _ => false,
+            };
+            if !is_outrun || attempt == ATTEMPTS_MAX {
+                if !is_of_statement {
+                    self.end(kernel).await?;
+                }
                 return result;
             }
-            Err(_) => Fate::Failed,
-        };
-        if statement.is_none() {
-            settle(kernel, id, fate).await?;
-            return result;
+            // Another change came before, or a fence. Those who meet do not meet again.
+            kernel.sleep(Duration::from_micros(kernel.draw() % 20_000)).await?;
         }
-        if carries && result.is_ok() {
-            // What else the statement changes follows from its text.
-            self.is_told.set(true);
-        }
-        self.open.borrow_mut().push((id, fate));
-        result
+        unreachable!("attempts end")
     }
+}
+
+/// The change, with a mark of its record; refused when the table of records is another one by now.
+fn with_mark(change: SchemaChange, records: &Table, id: u64) -> SchemaChange {
+    let mut marks = marks_of(records);
+    marks.push(id);
+    let first = marks.len().saturating_sub(MARKS_MAX);
+    let description: Vec<u8> = marks[first..].iter().flat_map(|id| id.to_le_bytes()).collect();
+    let mark = described(records, description.as_slice().into());
+    match change {
+        SchemaChange::Together { expected, mut changes } => {
+            changes.push(mark);
+            SchemaChange::Together { expected, changes }
+        }
+        change => SchemaChange::Together { expected: Vec::new(), changes: vec![change, mark] },
+    }
+}
+
+fn described(records: &Table, description: model::Description) -> SchemaChange {
+    let (table, version) = (records.id, records.version);
+    SchemaChange::Describe { table, version, renamed: Vec::new(), description }
+}
+
+/// The numbers of the records whose changes were made, the newest ones last.
+fn marks_of(records: &Table) -> Vec<u64> {
+    let (marks, _) = records.description.as_chunks::<8>();
+    marks.iter().map(|mark| u64::from_le_bytes(*mark)).collect()
+}
+
+/// Waits until this process knows what the data nodes know of the catalog: it hears no answers of
+/// them before.
+pub(crate) async fn catch_up(kernel: &Kernel) -> Result<(), Failure> {
+    kernel.inspect(Inspection::Copies, None).await.map(|_| ())
+}
+
+/// Whether the writer of a record holds it.
+pub(crate) async fn is_held(kernel: &Kernel, id: u64) -> Result<bool, Failure> {
+    let table = records(kernel).await?;
+    let action = OperationAction::Read {
+        key: vec![Value::UInt(id), Value::UInt(OUTCOME)],
+        lock: LockMode::Exclusive,
+        wait: WaitPolicy::Refuse,
+        projection: Projection::Nothing,
+        snapshot: None,
+    };
+    let beside = kernel.beside();
+    let answers = beside.execute(vec![ClientOperation { table, version: None, action }]).await;
+    beside.abort().await;
+    // Who has forgotten the record does not hold it.
+    let is_gone = |refusal: &model::Refusal| refusal.code == ErrorCode::RowNotFound;
+    Ok(match answers?.first() {
+        Some(Err(refusal)) => !is_gone(refusal),
+        _ => false,
+    })
+}
+
+/// Finds out what became of the change of a record whose writer says nothing any more, and settles
+/// the record.
+pub(crate) async fn resolve(kernel: &Kernel, entry: &Entry) -> Result<(), Failure> {
+    let Fate::Open(place) = entry.fate else { return Ok(()) };
+    let log = records(kernel).await?;
+    loop {
+        catch_up(kernel).await?;
+        let Some(table) = kernel.cluster().tables.get(&log).cloned() else { return Ok(()) };
+        let fence = described(&table, table.description.clone());
+        match kernel.beside().change_schema(fence).await {
+            Ok(_) => break,
+            Err(Failure::Refused(refusal)) if refusal.code == ErrorCode::SchemaChanged => {
+                kernel.check_interrupt()?;
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
+    // Nothing that was asked for with the record comes after this state.
+    let cluster = kernel.cluster();
+    let marks = cluster.tables.get(&log).map(|table| marks_of(table)).unwrap_or_default();
+    let is_forgotten =
+        marks.len() >= MARKS_MAX && marks.iter().min().is_some_and(|oldest| entry.id < *oldest);
+    let is_made = if !entry.record.is_marked || is_forgotten {
+        entry.record.is_made_in(&cluster)
+    } else {
+        marks.contains(&entry.id)
+    };
+    let fate = match place.filter(|_| is_made) {
+        Some(place) => Fate::Made(place, cluster.index.0),
+        None => Fate::Failed,
+    };
+    settle(&kernel.beside(), entry.id, entry.fate, fate).await
 }
 
 /// What users see of a change.
@@ -326,13 +527,13 @@ async fn records(kernel: &Kernel) -> Result<TableId, Failure> {
     OwnTable { name: TABLE, columns, key_columns: 2, ordered: true }.get(kernel).await
 }
 
-/// Writes a record that is open; its number.
-async fn write(kernel: &Kernel, record: &Record) -> Result<u64, Failure> {
+/// Writes a record that is open, and holds it.
+async fn write(kernel: &Kernel, record: &Record) -> Result<Written, Failure> {
     // Who knows of another change has reached a later entry of the control log.
     let id = kernel.definitions_index().0 << 16 | (kernel.draw() & 0xFFFF);
     let bytes = serde_json::to_vec(record).unwrap_or_default();
     let part = |part: u64, bytes: Value| vec![Value::UInt(id), Value::UInt(part), bytes];
-    let mut parts = vec![part(OUTCOME, Fate::Open.stored())];
+    let mut parts = vec![part(OUTCOME, Fate::Open(None).stored())];
     for (number, chunk) in bytes.chunks(PART_BYTES).enumerate() {
         parts.push(part(number as u64, Value::Bytes(chunk.into())));
     }
@@ -342,19 +543,40 @@ async fn write(kernel: &Kernel, record: &Record) -> Result<u64, Failure> {
         kernel.beside().execute_and_commit(inserts.collect()).await
     })
     .await?;
-    Ok(id)
-}
-
-/// Says what became of a change, unless somebody has.
-pub(crate) async fn settle(kernel: &Kernel, id: u64, fate: Fate) -> Result<(), Failure> {
+    let place = kernel.commits().newest;
+    // A reader may have met the record already: it needs the place if this process dies now.
+    settle(&kernel.beside(), id, Fate::Open(None), Fate::Open(Some(place))).await?;
     steadily(kernel, async || {
         let table = records(kernel).await?;
         let key = vec![Value::UInt(id), Value::UInt(OUTCOME)];
-        let assignment = (ColumnId(2), Expression::Constant(fate.stored()));
-        let update = ClientOperation::update(table, key, vec![assignment]);
-        match kernel.beside().execute_and_commit(vec![update]).await {
-            // The log was begun anew.
-            Err(Failure::Aborted(refusal)) if refusal.code == ErrorCode::RowNotFound => Ok(()),
+        let hold = ClientOperation::read_locked(table, key, LockMode::Exclusive);
+        match kernel.scribe().execute(vec![hold]).await?.into_iter().next() {
+            Some(Err(refusal)) => Err(Failure::Refused(refusal)),
+            _ => Ok(()),
+        }
+    })
+    .await?;
+    Ok(Written { id, place, made: None })
+}
+
+/// Says what became of a change, unless somebody has: from one fate to another.
+async fn settle(kernel: &Kernel, id: u64, from: Fate, to: Fate) -> Result<(), Failure> {
+    steadily(kernel, async || {
+        let table = records(kernel).await?;
+        let key = vec![Value::UInt(id), Value::UInt(OUTCOME)];
+        let is_open = Expression::compare(ColumnId(2), Comparison::Equal, from.stored());
+        let assignment = (ColumnId(2), Expression::Constant(to.stored()));
+        let update = ClientOperation::update_if(table, key, is_open, vec![assignment]);
+        match kernel.execute_and_commit(vec![update]).await {
+            Err(Failure::Aborted(refusal))
+                if matches!(
+                    refusal.code,
+                    // The log was begun anew, or another one has settled it.
+                    ErrorCode::RowNotFound | ErrorCode::ConditionFalse
+                ) =>
+            {
+                Ok(())
+            }
             other => other.map(|_| ()),
         }
     })
@@ -386,7 +608,7 @@ pub(crate) async fn all(kernel: &Kernel) -> Result<Vec<Entry>, Failure> {
             }
             let record = serde_json::from_slice(&std::mem::take(&mut bytes));
             // One whose parts are not all there yet is open in any case.
-            let fate = if record.is_ok() { Fate::read(part_bytes) } else { Fate::Open };
+            let fate = if record.is_ok() { Fate::read(part_bytes) } else { Fate::Open(None) };
             entries.push(Entry { id: *id, record: record.unwrap_or_default(), fate });
         }
         Ok(entries)
@@ -400,7 +622,7 @@ pub(crate) async fn forget(kernel: &Kernel, before: Epoch) -> Result<(), Failure
         let over = match entry.fate {
             Fate::Made(place, _) => place < before,
             Fate::Failed => true,
-            Fate::Open => false,
+            Fate::Open(_) => false,
         };
         if !over {
             continue;
@@ -478,11 +700,12 @@ mod tests {
 
     #[test]
     fn a_fate_is_read_as_it_was_written() {
-        for fate in [Fate::Open, Fate::Failed, Fate::Made(Epoch(7), 9)] {
+        let open = [Fate::Open(None), Fate::Open(Some(Epoch(8)))];
+        for fate in open.into_iter().chain([Fate::Failed, Fate::Made(Epoch(7), 9)]) {
             let Value::Bytes(bytes) = fate.stored() else { panic!("bytes") };
             assert_eq!(Fate::read(&bytes), fate);
         }
-        assert_eq!(Fate::read(&[1, 2]), Fate::Open);
+        assert_eq!(Fate::read(&[1, 2]), Fate::Open(None));
     }
 
     #[test]

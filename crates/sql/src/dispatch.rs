@@ -29,7 +29,7 @@ use crate::result::{Outcome, ResultColumn, ResultWriter};
 use crate::session::{Level, Session};
 use crate::traits::{Place, Traits, Writes};
 use crate::variables::hint::Before;
-use crate::{account_change, administration, audit, authorize, backup, ddl, execute, show};
+use crate::{account_change, administration, audit, authorize, backup, binlog, ddl, execute, show};
 
 /// How often an autocommit statement is run again.
 const RERUNS_MAX: u32 = 10;
@@ -60,6 +60,16 @@ pub(crate) async fn run(
     result
 }
 
+/// Whether a statement may ask for `gtid_executed`: reading them takes a while.
+fn may_ask_for_gtids(text: &str) -> bool {
+    const LONGEST: usize = 4_096;
+    let has = |word: &str| {
+        let mut parts = text.as_bytes().windows(word.len());
+        parts.any(|part| part.eq_ignore_ascii_case(word.as_bytes()))
+    };
+    text.len() <= LONGEST && (has("gtid_") || has("variables"))
+}
+
 /// Runs a statement that has begun; `parameters` with whether it is no part of another one.
 async fn run_counted(
     session: &mut Session,
@@ -73,6 +83,9 @@ async fn run_counted(
     if session.shared.abandoned.is_due(session.kernel.now()) {
         Box::pin(ddl::sweep_copies(session)).await;
         Box::pin(backup::sweep_restores(session)).await;
+    }
+    if session.kernel.keeps_binlog() && may_ask_for_gtids(prepared.text()) {
+        session.gtids = Box::pin(binlog::gtids(session)).await?;
     }
     let mut attempt = 0;
     let mut at_work = Duration::ZERO;

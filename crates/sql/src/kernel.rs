@@ -61,6 +61,8 @@ pub(crate) enum Lane {
     Keeper,
     /// Short transactions beside others of the same statement, by number below [`LOADERS`].
     Loader(u8),
+    /// A transaction that holds what the statement has written down of its changes of definitions.
+    Scribe,
 }
 
 /// Short transactions that a statement may have under way at a time.
@@ -74,6 +76,7 @@ impl Lane {
             Self::Beside => 1,
             Self::Keeper => 2,
             Self::Loader(at) => 3 + usize::from(at),
+            Self::Scribe => 3 + usize::from(LOADERS),
         }
     }
 }
@@ -337,6 +340,11 @@ impl Kernel {
     /// The same connection's way to the transaction that holds its claims.
     pub fn keeper(&self) -> Self {
         Self { exchange: self.exchange.clone(), lane: Lane::Keeper }
+    }
+
+    /// The same connection's way to the transaction that holds records of the statement.
+    pub(crate) fn scribe(&self) -> Self {
+        Self { exchange: self.exchange.clone(), lane: Lane::Scribe }
     }
 
     /// The same connection's way to one of the transactions that a statement has under way.

@@ -156,6 +156,8 @@ pub(crate) struct Session {
     pub(crate) temporary: Temporaries,
     /// What the binary log is to know of the statement under way.
     pub(crate) definition_log: DefinitionLog,
+    /// `gtid_executed` and `gtid_purged`, for a statement that may ask for them.
+    pub(crate) gtids: Option<(String, String)>,
     /// Its named locks.
     pub(crate) named_locks: NamedLocks,
     /// RELEASE was said: the connection ends after this answer.
@@ -335,6 +337,7 @@ impl Session {
             changes_rows: false,
             temporary: Temporaries::new(seed),
             definition_log: DefinitionLog::default(),
+            gtids: None,
             named_locks: Default::default(),
             released: false,
             count_matched: false,

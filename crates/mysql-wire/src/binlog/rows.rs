@@ -50,8 +50,8 @@ pub struct MapColumn {
     pub collation: Option<u16>,
     /// Its name.
     pub name: String,
-    /// Of ENUM and SET.
-    pub members: Vec<String>,
+    /// Of ENUM and SET, in the column's character set.
+    pub members: Vec<Vec<u8>>,
 }
 
 /// A table as TABLE_MAP has it.
@@ -65,8 +65,9 @@ pub struct TableMap {
     pub name: String,
     /// Its columns.
     pub columns: Vec<MapColumn>,
-    /// Positions of the columns of the primary key.
-    pub primary_key: Vec<usize>,
+    /// Positions of the columns of the primary key, and of how many characters of each it is; 0 of
+    /// all.
+    pub primary_key: Vec<(usize, u32)>,
 }
 
 /// The body of TABLE_MAP.
@@ -119,7 +120,7 @@ fn optional(out: &mut Vec<u8>, map: &TableMap) {
     field(3, collations(|column| !matches!(column.kind, column::ENUM | column::SET)));
     let mut names = Vec::new();
     for column in &map.columns {
-        text(&mut names, &column.name);
+        text(&mut names, column.name.as_bytes());
     }
     field(4, names);
     for (kind, listed) in [(5, column::SET), (6, column::ENUM)] {
@@ -131,8 +132,14 @@ fn optional(out: &mut Vec<u8>, map: &TableMap) {
         field(kind, members);
     }
     let mut key = Vec::new();
-    map.primary_key.iter().for_each(|at| lenenc(&mut key, *at as u64));
-    field(8, key);
+    let has_prefix = map.primary_key.iter().any(|(_, characters)| *characters > 0);
+    for (at, characters) in &map.primary_key {
+        lenenc(&mut key, *at as u64);
+        if has_prefix {
+            lenenc(&mut key, (*characters).into());
+        }
+    }
+    field(if has_prefix { 9 } else { 8 }, key);
     field(11, collations(is_listed));
 }
 
@@ -162,7 +169,7 @@ fn bits(flags: &[bool]) -> Vec<u8> {
     flags.chunks(8).map(byte).collect()
 }
 
-fn text(out: &mut Vec<u8>, text: &str) {
+fn text(out: &mut Vec<u8>, text: &[u8]) {
     lenenc(out, text.len() as u64);
-    out.extend(text.as_bytes());
+    out.extend(text);
 }

@@ -113,11 +113,11 @@ fn a_table_and_its_rows() {
             MapColumn {
                 nullable: true,
                 collation: Some(45),
-                members: vec!["a".to_owned(), "bc".to_owned()],
+                members: vec![b"a".to_vec(), b"bc".to_vec()],
                 ..plain(column::ENUM, &[column::ENUM, 1], "e")
             },
         ],
-        primary_key: vec![0],
+        primary_key: vec![(0, 0)],
     };
     let bytes = body(|out| rows::table_map(out, &map));
     let fixed = "020100000000".to_owned() + "0100" + "016400" + "017400" + "03" + "030ffe";
@@ -129,6 +129,9 @@ fn a_table_and_its_rows() {
         + "080100" // The primary key.
         + "0b012d"; // Collations of ENUM and SET.
     assert_eq!(hex(&bytes), fixed + &details + &optional);
+    let prefixed = TableMap { primary_key: vec![(0, 0), (1, 5)], ..map };
+    let bytes = hex(&body(|out| rows::table_map(out, &prefixed)));
+    assert!(bytes.contains("090400000105"), "columns with characters: {bytes}");
     let present = [true, true, true];
     let head = body(|out| rows::rows_head(out, 0x0102, rows::STATEMENT_ENDS, &[&present]));
     assert_eq!(hex(&head), "020100000000".to_owned() + "0100" + "0200" + "03" + "07");

@@ -12,16 +12,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use model::{ClusterState, ControlIndex, Epoch, Table, TableId};
-use stdx::Duration;
-use wire::Inspection;
+use stdx::{Duration, Instant};
 
-use crate::definition_log::{self, Entry, Fate};
+use crate::definition_log::{self, Entry, Fate, GRACE, catch_up};
 use crate::kernel::{Failure, Kernel};
 
 /// The pause before records are read again of which one is open.
 const PAUSE: Duration = Duration::from_millis(10);
-/// After so long the one who has written a record is taken to be dead.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How often it is looked whether the writer of an open record holds it.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// What a table of changes was.
 #[derive(Clone, Debug)]
@@ -40,49 +39,60 @@ pub(super) struct History {
     cluster: Arc<ClusterState>,
     entries: Vec<Entry>,
     read: Option<ControlIndex>,
-    /// Where records were found in the stream.
-    places: BTreeMap<u64, Epoch>,
+    /// Open records that nobody holds, and since when.
+    free: BTreeMap<u64, Instant>,
     /// Tables that are no more, and were never users'.
     ignored: BTreeSet<TableId>,
 }
 
 impl History {
-    /// A record was found in an epoch: all are to be read again.
-    pub(super) fn note(&mut self, record: u64, epoch: Epoch) {
-        self.places.insert(record, epoch);
+    /// A record was found: all are to be read again.
+    pub(super) fn note(&mut self) {
         self.read = None;
     }
 
     /// Reads what there is, if it is not known already.
     pub(super) async fn refresh(&mut self, kernel: &Kernel) -> Result<(), Failure> {
-        let began = kernel.now();
+        let mut looked = kernel.now();
         loop {
             let cluster = kernel.cluster();
             if self.read == Some(cluster.index) {
                 return Ok(());
             }
             let entries = definition_log::all(kernel).await?;
-            let open = entries.iter().find(|entry| entry.fate == Fate::Open);
+            let open = entries.iter().find(|entry| matches!(entry.fate, Fate::Open(_)));
             let newest = entries.iter().filter_map(|entry| match entry.fate {
                 Fate::Made(_, index) => Some(index),
                 _ => None,
             });
             if open.is_none() && newest.max().is_none_or(|index| index <= cluster.index.0) {
                 self.read = Some(cluster.index);
+                self.free.clear();
                 (self.cluster, self.entries) = (cluster, entries);
                 return Ok(());
             }
-            if let Some(open) = open.filter(|_| kernel.now().since(began) >= PATIENCE) {
-                catch_up(kernel).await?;
-                let place = self.places.get(&open.id).copied().unwrap_or_default();
-                let cluster = kernel.cluster();
-                let fate = match open.record.is_made_in(&cluster) {
-                    true => Fate::Made(place, cluster.index.0),
-                    false => Fate::Failed,
-                };
-                definition_log::settle(kernel, open.id, fate).await?;
+            if let Some(open) = open
+                && kernel.now().since(looked) >= LOOK
+            {
+                looked = kernel.now();
+                self.look_at(kernel, open).await?;
             }
             kernel.sleep(PAUSE).await?;
+        }
+    }
+
+    /// Settles an open record whose writer is dead.
+    async fn look_at(&mut self, kernel: &Kernel, open: &Entry) -> Result<(), Failure> {
+        if definition_log::is_held(kernel, open.id).await?
+            || open.record.is_under_way_in(&kernel.cluster())
+        {
+            self.free.remove(&open.id);
+            return Ok(());
+        }
+        let since = *self.free.entry(open.id).or_insert(kernel.now());
+        match kernel.now().since(since) >= GRACE {
+            true => definition_log::resolve(kernel, open).await,
+            false => Ok(()),
         }
     }
 
@@ -161,10 +171,4 @@ fn place(entry: &Entry) -> Option<Epoch> {
         Fate::Made(place, _) => Some(place),
         _ => None,
     }
-}
-
-/// Waits until this process knows what the data nodes know of the catalog: it hears no answers of
-/// them before.
-async fn catch_up(kernel: &Kernel) -> Result<(), Failure> {
-    kernel.inspect(Inspection::Copies, None).await.map(|_| ())
 }

@@ -19,7 +19,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use client::{Delivery, Subscription};
-use model::{Epoch, Table, TableId, ValueRef};
+use model::{Epoch, Table, TableId};
 use mysql_wire::binlog::{self, Stamp, Statement, gtid, kind};
 use sql_expression::SqlError;
 use stdx::Duration;
@@ -27,7 +27,7 @@ use wire::RowChange;
 
 use super::history::{History, Known};
 use super::place::{Log, file_name, file_of, numbers_above};
-use super::table::{Parts, Shape};
+use super::table::{Parts, Shape, Unreadable};
 use crate::definition_log::{self, LoggedStatement};
 use crate::kernel::{Failure, Kernel};
 use crate::variables::computed::VERSION;
@@ -48,8 +48,16 @@ pub(crate) enum ReadError {
     Purged,
     /// A file is longer than four gigabytes.
     TooLong,
+    /// A change cannot be read.
+    Unreadable(String),
     /// Something else.
     Failed(SqlError),
+}
+
+impl From<Unreadable> for ReadError {
+    fn from(unreadable: Unreadable) -> Self {
+        Self::Unreadable(unreadable.0)
+    }
 }
 
 impl From<Failure> for ReadError {
@@ -81,7 +89,7 @@ pub(crate) struct LogReader {
     log: Log,
     subscription: Subscription,
     history: History,
-    shapes: BTreeMap<(TableId, u32), Option<Rc<Shape>>>,
+    shapes: BTreeMap<(TableId, u32), Rc<Shape>>,
     file: u64,
     position: u64,
     /// Transactions of the file so far.
@@ -214,14 +222,9 @@ impl LogReader {
     fn note_records(&mut self, changes: &[(Epoch, Vec<RowChange>)]) {
         let cluster = self.kernel.cluster();
         let Some(table) = cluster.table_named(definition_log::TABLE) else { return };
-        for (epoch, changes) in changes {
-            for change in changes.iter().filter(|change| change.partition.table == table.id) {
-                let row = change.after.as_ref().filter(|_| change.before.is_none());
-                let record = row.map(|row| table.value(&row.0, model::ColumnId(0)));
-                if let Some(ValueRef::UInt(record)) = record {
-                    self.history.note(record, *epoch);
-                }
-            }
+        let mut all = changes.iter().flat_map(|(_, changes)| changes);
+        if all.any(|change| change.partition.table == table.id && change.before.is_none()) {
+            self.history.note();
         }
     }
 
@@ -243,7 +246,9 @@ impl LogReader {
             let (known, gone_by) = self.history.table(&self.kernel, id, epoch).await?;
             match known {
                 Known::Rows(table) => groups.entry(gone_by).or_default().push((table, changes)),
-                Known::Parts(table) => changes.iter().for_each(|one| parts.add(&table, one)),
+                Known::Parts(table) => {
+                    changes.iter().try_for_each(|one| parts.add(&table, one))?;
+                }
                 Known::Nothing => {}
             }
         }
@@ -280,15 +285,13 @@ impl LogReader {
     ) -> Result<(), ReadError> {
         let mut shaped: Vec<(Rc<Shape>, Vec<&RowChange>)> = Vec::new();
         for (table, changes) in tables {
-            if let Some(shape) = self.shape(&table) {
-                shaped.push((shape, changes));
-            }
+            shaped.push((self.shape(&table)?, changes));
         }
         shaped.sort_by(|(a, _), (b, _)| a.name().cmp(&b.name()).then(a.table.id.cmp(&b.table.id)));
-        let bodies: Vec<(u8, Vec<u8>)> = shaped
-            .iter()
-            .flat_map(|(shape, changes)| shape.events(changes.iter().copied(), parts))
-            .collect();
+        let mut bodies: Vec<(u8, Vec<u8>)> = Vec::new();
+        for (shape, changes) in &shaped {
+            bodies.extend(shape.events(changes.iter().copied(), parts)?);
+        }
         if bodies.is_empty() {
             return Ok(());
         }
@@ -303,6 +306,9 @@ impl LogReader {
 
     fn statement(&mut self, stamp: Stamp, statement: &LoggedStatement) -> Result<(), ReadError> {
         self.begin_transaction(stamp, true)?;
+        // NOW() is the time at which it began, as it was there.
+        let began = u32::try_from(statement.at / 1_000_000).unwrap_or(0);
+        let stamp = if began > 0 { Stamp { timestamp: began, ..stamp } } else { stamp };
         let body = query(statement);
         self.add(kind::QUERY, stamp, |out| out.extend(body))
     }
@@ -373,11 +379,18 @@ impl LogReader {
         Ok(())
     }
 
-    /// A version of a table; none of one whose definition nobody can read, as of a view.
-    fn shape(&mut self, table: &Arc<Table>) -> Option<Rc<Shape>> {
-        let json_is_text = self.log.json_is_text;
-        let read = || Shape::of(table, json_is_text).ok().map(Rc::new);
-        self.shapes.entry((table.id, table.version)).or_insert_with(read).clone()
+    /// A version of a table.
+    fn shape(&mut self, table: &Arc<Table>) -> Result<Rc<Shape>, Unreadable> {
+        if let Some(shape) = self.shapes.get(&(table.id, table.version)) {
+            return Ok(shape.clone());
+        }
+        let unreadable = |error: SqlError| {
+            let why = format!("is of a definition that cannot be read ({})", error.message());
+            Unreadable::of(table, &why)
+        };
+        let shape = Rc::new(Shape::of(table, self.log.json_is_text).map_err(unreadable)?);
+        self.shapes.insert((table.id, table.version), shape.clone());
+        Ok(shape)
     }
 }
 
@@ -390,7 +403,8 @@ fn query(statement: &LoggedStatement) -> Vec<u8> {
         sql_mode: PLAIN_SQL_MODE,
         collations: [UTF8MB4_GENERAL_CI; 3],
         ignores_foreign_keys: statement.ignores_foreign_keys,
-        time_zone: "",
+        time_zone: &statement.time_zone,
+        micros: (statement.at.max(0) % 1_000_000) as u32,
     };
     binlog::query(&mut body, &statement);
     body

@@ -3,20 +3,26 @@
 //!
 //! # Guarantees
 //! Changes made in the order given here meet no row that has a unique value which another one gives
-//! up in the same epoch.
+//! up in the same epoch. No change is left out: what cannot be read is an error.
+//! # Limits
+//! Updates that pass unique values on in a circle, all of rows with large values that stay as they
+//! are, are made with NULL in between; where no column of the index may be NULL they meet a
+//! duplicate.
 //! # Not here
-//! Values (`binlog::value`), epochs (`binlog::reader`).
+//! The order of updates (`binlog::order`), values (`binlog::value`), epochs (`binlog::reader`).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use model::{ColumnId, IndexId, Key, Row, RowLayout, Table, TableId, ValueRef};
+use model::{ColumnId, Key, Row, RowLayout, Table, TableId, ValueRef};
 use mysql_wire::binlog::kind;
 use mysql_wire::binlog::rows::{self, MapColumn, TableMap};
 use sql_expression::SqlError;
 use wire::RowChange;
 
+use super::order::{Order, Step, ordered};
 use super::value;
+use crate::catalog::names::shown_name;
 use crate::catalog::{TableDefinition, kernel_form};
 use crate::large::{self, Outside};
 
@@ -34,6 +40,8 @@ enum Cell {
 
 /// One image of a row, by columns that are seen.
 type Image = Vec<Cell>;
+/// A row before and after an update, and what that does to unique values.
+type Update = (Image, Image, Step);
 
 /// Parts of large values that an epoch has, by table of parts and value.
 #[derive(Debug, Default)]
@@ -44,10 +52,10 @@ type ByNumber = BTreeMap<u64, Box<[u8]>>;
 
 impl Parts {
     /// Takes a change of a row of a table of parts.
-    pub(super) fn add(&mut self, table: &Table, change: &RowChange) {
+    pub(super) fn add(&mut self, table: &Table, change: &RowChange) -> Result<(), Unreadable> {
         for row in [&change.before, &change.after].into_iter().flatten() {
             if !can_read(table, row) {
-                continue;
+                return Err(Unreadable::of(table, "has a part of an unknown form"));
             }
             let of = |back: usize| {
                 let at = table.columns.len().checked_sub(back)?;
@@ -62,6 +70,7 @@ impl Parts {
                 self.0.entry((table.id, value)).or_default().insert(part, bytes.into());
             }
         }
+        Ok(())
     }
 
     /// A value, if all of it is there.
@@ -69,6 +78,17 @@ impl Parts {
         let parts = self.0.get(&(table, outside.value))?;
         let bytes: Vec<u8> = parts.values().flat_map(|part| part.iter().copied()).collect();
         (bytes.len() == outside.size).then_some(bytes)
+    }
+}
+
+/// A change that cannot be read: with the reason, for the reader of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Unreadable(pub(super) String);
+
+impl Unreadable {
+    pub(super) fn of(table: &Table, why: &str) -> Self {
+        let (database, name) = shown_name(&table.name);
+        Self(format!("a row of {database}.{name} {why}: make the replica anew from a dump"))
     }
 }
 
@@ -103,7 +123,8 @@ impl Shape {
             .map(|column| value::described(column, json_is_text))
             .collect();
         let key = definition.primary_key().map(|key| key.columns.as_slice()).unwrap_or_default();
-        let primary_key = key.iter().map(|part| part.declared).collect();
+        let primary_key =
+            key.iter().map(|part| (part.declared, part.prefix_length.unwrap_or(0))).collect();
         let map = TableMap {
             id: table.id.0.into(),
             database: definition.database.clone(),
@@ -125,97 +146,124 @@ impl Shape {
         &self,
         changes: impl Iterator<Item = &'c RowChange>,
         parts: &Parts,
-    ) -> Vec<(u8, Vec<u8>)> {
-        let nets = self.nets(changes);
-        let (mut deleted, mut updated, mut inserted) = (Vec::new(), Vec::new(), Vec::new());
-        let moved = self.moved(&nets);
-        for (key, net) in &nets {
+    ) -> Result<Vec<(u8, Vec<u8>)>, Unreadable> {
+        let nets = self.nets(changes)?;
+        let (mut deleted, mut inserted) = (Vec::new(), Vec::new());
+        let mut updates: Vec<Update> = Vec::new();
+        for net in nets.values() {
             let image = |row: &Row| self.image(row, parts);
             match (&net.before, &net.after) {
-                (Some(before), None) => deleted.push(image(before)),
-                (None, Some(after)) => inserted.push(image(after)),
+                (Some(before), None) => deleted.push(image(before)?),
+                (None, Some(after)) => {
+                    let after = image(after)?;
+                    if after.contains(&Cell::Absent) {
+                        let why = "has a large value that is not whole";
+                        return Err(Unreadable::of(&self.table, why));
+                    }
+                    inserted.push(after);
+                }
                 (Some(before), Some(after)) if before != after => {
-                    let (mut before, mut after) = (image(before), image(after));
-                    let takes = moved.contains(key);
+                    let step = self.step(before, after);
+                    let (before, after) = (image(before)?, image(after)?);
                     // A value that was not changed can be left out of an update alone.
-                    if takes && !after.contains(&Cell::Absent) {
-                        deleted.push(before);
-                        inserted.push(after);
-                        continue;
-                    }
-                    for (before, after) in before.iter_mut().zip(&mut after) {
-                        if [&*before, &*after].contains(&&Cell::Absent) {
-                            (*before, *after) = (Cell::Absent, Cell::Absent);
-                        }
-                    }
-                    updated.push((before, after));
+                    let can_split = !after.contains(&Cell::Absent);
+                    updates.push((before, after, Step { can_split, ..step }));
                 }
                 _ => {}
             }
         }
+        let Order { split, parked, order } = ordered(updates.iter().map(|(_, _, step)| step));
+        let (mut updated, mut at_last) = (Vec::new(), Vec::new());
+        for at in order {
+            let (before, after, step) = &updates[at];
+            let (mut before, mut after) = (before.clone(), after.clone());
+            if split.contains(&at) {
+                deleted.push(before);
+                inserted.push(after);
+                continue;
+            }
+            for (before, after) in before.iter_mut().zip(&mut after) {
+                if [&*before, &*after].contains(&&Cell::Absent) {
+                    (*before, *after) = (Cell::Absent, Cell::Absent);
+                }
+            }
+            if parked.contains(&at)
+                && let Some(between) = self.without_unique_values(&after, step)
+            {
+                at_last.push((between.clone(), after));
+                updated.push((before, between));
+                continue;
+            }
+            updated.push((before, after));
+        }
+        updated.extend(at_last);
         let mut out = Events { table: self.map.id, events: Vec::new() };
         deleted.iter().for_each(|image| out.add(kind::DELETE_ROWS, &[image]));
         updated.iter().for_each(|(before, after)| out.add(kind::UPDATE_ROWS, &[before, after]));
         inserted.iter().for_each(|image| out.add(kind::WRITE_ROWS, &[image]));
         let events = out.end();
         if events.is_empty() {
-            return events;
+            return Ok(events);
         }
         let mut map = Vec::new();
         rows::table_map(&mut map, &self.map);
-        [(kind::TABLE_MAP, map)].into_iter().chain(events).collect()
+        Ok([(kind::TABLE_MAP, map)].into_iter().chain(events).collect())
     }
 
     /// What the changes of each row come to, by primary key.
-    fn nets<'c>(&self, changes: impl Iterator<Item = &'c RowChange>) -> BTreeMap<Key, Net> {
+    fn nets<'c>(
+        &self,
+        changes: impl Iterator<Item = &'c RowChange>,
+    ) -> Result<BTreeMap<Key, Net>, Unreadable> {
         let mut nets: BTreeMap<Key, Net> = BTreeMap::new();
         for change in changes {
             let Some(row) = change.after.as_ref().or(change.before.as_ref()) else { continue };
             let mut images = [&change.before, &change.after].into_iter().flatten();
             if !images.all(|row| can_read(&self.table, row)) {
-                continue;
+                return Err(Unreadable::of(&self.table, "has a form that its definition lacks"));
             }
             let key = self.table.key_of_row(&self.table.primary_key, &row.0);
             let net = nets.entry(key);
             let new = || Net { before: change.before.clone(), after: None };
             net.or_insert_with(new).after.clone_from(&change.after);
         }
-        nets
+        Ok(nets)
     }
 
-    /// The rows that become such as to have a unique value which another row has given up by an
-    /// update in the same epoch.
-    fn moved(&self, nets: &BTreeMap<Key, Net>) -> BTreeSet<Key> {
-        let mut given_up: BTreeMap<(IndexId, Key), &Key> = BTreeMap::new();
-        let updates = || {
-            nets.iter().filter_map(|(key, net)| match (&net.before, &net.after) {
-                (Some(before), Some(after)) => Some((key, before, after)),
-                _ => None,
-            })
-        };
+    /// The unique values that an update gives up and takes.
+    fn step(&self, before: &Row, after: &Row) -> Step {
+        let mut step = Step::default();
         for index in &self.table.unique_indexes {
-            for (key, before, _) in updates() {
-                if let Some(value) = self.table.unique_key_of_row(index, &before.0) {
-                    given_up.insert((index.id, value), key);
-                }
+            let before = self.table.unique_key_of_row(index, &before.0);
+            let after = self.table.unique_key_of_row(index, &after.0);
+            if before != after {
+                step.gives.extend(before.map(|key| (index.id, key)));
+                step.takes.extend(after.map(|key| (index.id, key)));
             }
         }
-        let mut moved = BTreeSet::new();
-        for index in &self.table.unique_indexes {
-            for (key, _, after) in updates() {
-                let value = self.table.unique_key_of_row(index, &after.0);
-                let owner = value.and_then(|value| given_up.get(&(index.id, value)));
-                if owner.is_some_and(|owner| *owner != key) {
-                    moved.insert(key.clone());
-                }
-            }
-        }
-        moved
+        step
     }
 
-    fn image(&self, row: &Row, parts: &Parts) -> Image {
-        // References that cannot be read are like values that are not there.
-        let outside = large::outside_of(&self.table, &row.0).unwrap_or_default();
+    /// The image with NULL in the unique indexes of which a step takes values; none where an index
+    /// has no column for that.
+    fn without_unique_values(&self, image: &Image, step: &Step) -> Option<Image> {
+        let mut image = image.clone();
+        let columns = self.definition.visible_columns();
+        for (index, _) in &step.takes {
+            let index = self.table.unique_indexes.iter().find(|one| one.id == *index)?;
+            let is_free = |column: &crate::catalog::ColumnDefinition| {
+                column.nullable && index.columns.contains(&column.column)
+            };
+            let at = columns.iter().position(is_free)?;
+            image[at] = Cell::Null;
+        }
+        Some(image)
+    }
+
+    fn image(&self, row: &Row, parts: &Parts) -> Result<Image, Unreadable> {
+        let malformed =
+            |_| Unreadable::of(&self.table, "refers to large values in an unknown form");
+        let outside = large::outside_of(&self.table, &row.0).map_err(malformed)?;
         let of_parts = self.table.large.as_ref().map(|large| large.parts);
         let cell = |column: &crate::catalog::ColumnDefinition| {
             let sql_type = &column.sql_type;
@@ -232,7 +280,7 @@ impl Shape {
             };
             bytes.map_or(Cell::Null, Cell::Bytes)
         };
-        self.definition.visible_columns().iter().map(cell).collect()
+        Ok(self.definition.visible_columns().iter().map(cell).collect())
     }
 }
 

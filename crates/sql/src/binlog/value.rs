@@ -8,7 +8,7 @@
 //! # Not here
 //! JSON in binary form (`binlog::json`).
 
-use collation::CollationId;
+use collation::{CollationId, from_utf8};
 use model::ValueRef;
 use mysql_wire::binlog::rows::{MapColumn, column};
 use sqltype::temporal::{Date, DateTime, Time};
@@ -105,7 +105,9 @@ pub(super) fn described(definition: &ColumnDefinition, json_is_text: bool) -> Ma
     };
     let members = match &sql_type.kind {
         TypeKind::Enum(members) | TypeKind::Set(members) => {
-            members.iter().map(|member| member.to_string()).collect()
+            let charset = sql_type.collation.charset();
+            let encoded = |member: &str| from_utf8(charset, member.as_bytes()).bytes.into_owned();
+            members.iter().map(|member| encoded(member)).collect()
         }
         _ => Vec::new(),
     };
@@ -157,7 +159,7 @@ pub(super) fn bytes_of(
             (Datum::Json(v), _) if json_is_text => with_length(&v, 4),
             (Datum::Json(v), _) => with_length(&json::binary(&v), 4),
             (Datum::Bytes(v), kind) => {
-                let stored = collation::from_utf8(sql_type.collation.charset(), &v).bytes;
+                let stored = from_utf8(sql_type.collation.charset(), &v).bytes;
                 with_length(&stored, text_length_bytes(sql_type, kind).into())
             }
             // There is no other stored value.

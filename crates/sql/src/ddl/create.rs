@@ -10,8 +10,8 @@
 use model::{ErrorCode, SchemaChange, TableId};
 use sql_expression::SqlError;
 use sql_parser::ast::{
-    ColumnRef, CreateSelect, CreateTable, Ident, Insert, InsertSource, LoadDuplicates, ObjectName,
-    TableBody,
+    ColumnRef, CreateSelect, CreateTable, DropTable, Ident, Insert, InsertSource, LoadDuplicates,
+    ObjectName, Statement, TableBody,
 };
 
 use super::foreign_key::{self, Planned};
@@ -42,6 +42,10 @@ pub(super) async fn run(session: &mut Session, create: &CreateTable) -> Result<O
     match &create.definition {
         sql_parser::ast::TableDefinition::Like(source) => {
             let draft = draft_like(session, source)?;
+            if session.temporary.has(&session.table_name(source)?) {
+                // Readers of the binary log do not have that table.
+                session.definition_log.tell_as_made();
+            }
             let made = make(session, &name, draft, create.if_not_exists).await?;
             Ok(made.err().unwrap_or_default())
         }
@@ -173,6 +177,7 @@ async fn as_query(
         (Ok(outcome), Ok(())) => Ok(outcome),
         (Err(failed), _) | (_, Err(failed)) => {
             // What the statement has made goes with it; its error is the one to be told.
+            session.definition_log.restate(dropping(vec![qualified(name)]));
             let _ = change(session, SchemaChange::DropTable { table }).await;
             Err(failed)
         }
@@ -205,12 +210,22 @@ pub(super) fn draft_of_query(
     Ok((draft, names))
 }
 
-/// The INSERT that fills a table from the query it was made by.
-pub(super) fn insert_of(name: &TableName, names: Vec<String>, select: &CreateSelect) -> Insert {
-    let table = ObjectName {
+/// A table's name as statements have it, with its database.
+pub(super) fn qualified(name: &TableName) -> ObjectName {
+    ObjectName {
         schema: Some(Ident::from(name.database.as_str())),
         name: Ident::from(name.name.as_str()),
-    };
+    }
+}
+
+/// The text of a statement that drops tables.
+pub(super) fn dropping(tables: Vec<ObjectName>) -> String {
+    Statement::DropTable(DropTable { temporary: false, if_exists: false, tables }).to_string()
+}
+
+/// The INSERT that fills a table from the query it was made by.
+pub(super) fn insert_of(name: &TableName, names: Vec<String>, select: &CreateSelect) -> Insert {
+    let table = qualified(name);
     let column = |name: String| ColumnRef { table: None, column: Ident::from(name.as_str()) };
     Insert {
         replace: select.duplicates == Some(LoadDuplicates::Replace),

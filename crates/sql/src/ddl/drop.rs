@@ -9,6 +9,7 @@ use model::{ErrorCode, SchemaChange, TableId};
 use sql_expression::SqlError;
 use sql_parser::ast::{DropTable, ObjectName};
 
+use super::create::{dropping, qualified};
 use super::{change, foreign_key, refused, user_table, warn};
 use crate::catalog::error;
 use crate::catalog::names::{TableName, check_table_name};
@@ -19,7 +20,7 @@ use crate::statistics::store;
 
 /// DROP TABLE: all of the tables are there, or none is dropped.
 pub(super) async fn tables(session: &mut Session, drop: &DropTable) -> Result<Outcome, SqlError> {
-    let mut found = Vec::new();
+    let (mut found, mut names) = (Vec::new(), Vec::new());
     let (mut missing, mut temporary) = (Vec::new(), Vec::new());
     for name in &drop.tables {
         let name = session.table_name(name)?;
@@ -35,7 +36,10 @@ pub(super) async fn tables(session: &mut Session, drop: &DropTable) -> Result<Ou
         }
         let cluster = session.kernel.cluster();
         match cluster.table_named(&name.full()) {
-            Some(table) if !drop.temporary && !is_view(table) => found.push(table.id),
+            Some(table) if !drop.temporary && !is_view(table) => {
+                found.push(table.id);
+                names.push(name);
+            }
             _ => missing.push(name),
         }
     }
@@ -47,11 +51,15 @@ pub(super) async fn tables(session: &mut Session, drop: &DropTable) -> Result<Ou
         seen.push(*id);
     }
     if !missing.is_empty() && !drop.if_exists {
-        let names: Vec<String> = missing.iter().map(TableName::full).collect();
-        return Err(error::unknown_table(&names.join(",")));
+        let missing: Vec<String> = missing.iter().map(TableName::full).collect();
+        return Err(error::unknown_table(&missing.join(",")));
     }
     for name in missing {
         warn(session, error::unknown_table(&name.full()));
+    }
+    if !temporary.is_empty() && !found.is_empty() {
+        // Readers of the binary log have no temporary tables.
+        session.definition_log.restate(dropping(names.iter().map(qualified).collect()));
     }
     for name in temporary {
         session.drop_temporary(&name).await?;

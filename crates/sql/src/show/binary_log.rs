@@ -72,7 +72,7 @@ pub(super) async fn events(
             Datum::text(event.kind),
             Datum::UInt(event.server.into()),
             Datum::UInt(event.ends),
-            Datum::text(""),
+            Datum::text(&event.info),
         ]);
     }
     Ok(listing)

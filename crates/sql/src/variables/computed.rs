@@ -26,6 +26,8 @@ pub(crate) fn value(session: &Session, name: &str, global: bool) -> Option<Optio
         // All transactions of a log have a GTID.
         "enforce_gtid_consistency" | "gtid_mode" if session.kernel.keeps_binlog() => switch(true),
         "log_bin_basename" if session.kernel.keeps_binlog() => "binlog".to_owned(),
+        "gtid_executed" => session.gtids.as_ref().map(|(executed, _)| executed.clone())?,
+        "gtid_purged" => session.gtids.as_ref().map(|(_, purged)| purged.clone())?,
         "basedir" => "/usr/".to_owned(),
         "datadir" => address.directory.clone(),
         "global_connection_memory_limit" => session.shared.directory.memory().limit().to_string(),
