@@ -18,6 +18,7 @@ mod explain;
 mod files;
 mod first_hour;
 mod first_start;
+mod following;
 mod foreign_keys;
 mod fuzz;
 mod grow;

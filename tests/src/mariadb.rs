@@ -3,7 +3,7 @@
 //! # Owns
 //! [`MariaDb`], a server of its own with the modes and collation that Nines has by default.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -16,6 +16,7 @@ use crate::{run, temporary_directory};
 pub struct MariaDb {
     process: Child,
     directory: PathBuf,
+    options: Vec<String>,
 }
 
 impl MariaDb {
@@ -34,7 +35,43 @@ impl MariaDb {
         install.env("TMPDIR", &directory);
         let output = run(install);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let process = Command::new("/usr/sbin/mariadbd")
+        let options = options.iter().map(|option| (*option).to_owned()).collect();
+        let process = Self::launch(&directory, &options);
+        let server = Self { process, directory, options };
+        server.wait();
+        server
+    }
+
+    /// The same with a binary log of rows, for a replica that logs in over TCP: the server's id,
+    /// and more options. Its port too.
+    pub fn start_source(id: u32, options: &[&str]) -> (Self, u16) {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let port = free.local_addr().expect("it has an address").port();
+        drop(free);
+        let own = [
+            format!("--server-id={id}"),
+            format!("--port={port}"),
+            "--skip-networking=0".to_owned(),
+            "--bind-address=127.0.0.1".to_owned(),
+            "--log-bin=log".to_owned(),
+            "--binlog-format=ROW".to_owned(),
+            "--sync-binlog=1".to_owned(),
+        ];
+        let mut all: Vec<&str> = own.iter().map(String::as_str).collect();
+        all.extend(options);
+        (Self::start_with(&all), port)
+    }
+
+    /// Kills the server, and starts it again with what it has on its disk.
+    pub fn restart(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        self.process = Self::launch(&self.directory, &self.options);
+        self.wait();
+    }
+
+    fn launch(directory: &Path, options: &Vec<String>) -> Child {
+        Command::new("/usr/sbin/mariadbd")
             .args(["--no-defaults", "--user=root", "--skip-networking", "--skip-log-bin"])
             .args(["--character-set-server=utf8mb4", "--collation-server=utf8mb4_bin"])
             .args([
@@ -43,17 +80,19 @@ impl MariaDb {
                     ONLY_FULL_GROUP_BY,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO",
             ])
             .args(options)
-            .env("TMPDIR", &directory)
-            .arg(format!("--datadir={}", data.display()))
+            .env("TMPDIR", directory)
+            .arg(format!("--datadir={}", directory.join("data").display()))
             .arg(format!("--socket={}", directory.join("sock").display()))
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
-            .expect("mariadbd is installed by `cargo xtask test`");
-        let server = Self { process, directory };
+            .expect("mariadbd is installed by `cargo xtask test`")
+    }
+
+    fn wait(&self) {
         for _ in 0..600 {
-            if server.session().is_ok() {
-                return server;
+            if self.session().is_ok() {
+                return;
             }
             thread::sleep(Duration::from_millis(100));
         }

@@ -2,15 +2,18 @@
 //! server was lost.
 //!
 //! # Owns
-//! A connection over a Unix socket, or over TCP without encryption; text queries, one at a time.
-//! Statements can be prepared, for whoever takes over the socket and runs them.
+//! A connection over a Unix socket, or over TCP, there also encrypted by whoever uses this; text
+//! queries, one at a time. Statements can be prepared, for whoever takes over the socket and runs
+//! them. Binary logs are read ([`dump`]).
 //! # Not here
 //! Real clients, which programs of others use: the tests try those.
+
+pub mod dump;
 
 use std::fmt;
 use std::io::{self, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
@@ -93,34 +96,46 @@ struct Awaited(Stream);
 
 impl Read for Awaited {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        poll(&mut [PollFd::new(&self.0, PollFlags::IN)], None)?;
+        let awaited = match &self.0 {
+            Stream::Unix(stream) => Some(stream.as_fd()),
+            Stream::Tcp(stream) => Some(stream.as_fd()),
+            // These have a limit of their own for how long they wait.
+            Stream::Patient(_) | Stream::Encrypted(_) => None,
+        };
+        if let Some(awaited) = awaited {
+            poll(&mut [PollFd::new(&awaited, PollFlags::IN)], None)?;
+        }
         match &mut self.0 {
             Stream::Unix(stream) => stream.read(buffer),
-            Stream::Tcp(stream) => stream.read(buffer),
+            Stream::Tcp(stream) | Stream::Patient(stream) => stream.read(buffer),
+            Stream::Encrypted(stream) => stream.read(buffer),
         }
     }
 }
+
+/// A connection that somebody else encrypts.
+pub trait Duplex: Read + Write + fmt::Debug + Send {}
+
+impl<T: Read + Write + fmt::Debug + Send> Duplex for T {}
 
 #[derive(Debug)]
 enum Stream {
     Unix(UnixStream),
     Tcp(TcpStream),
-}
-
-impl AsFd for Stream {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Self::Unix(stream) => stream.as_fd(),
-            Self::Tcp(stream) => stream.as_fd(),
-        }
-    }
+    /// With a limit for how long a read waits, which its owner has set.
+    Patient(TcpStream),
+    Encrypted(Box<dyn Duplex>),
 }
 
 impl Stream {
     fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         match self {
             Self::Unix(stream) => stream.write_all(bytes),
-            Self::Tcp(stream) => stream.write_all(bytes),
+            Self::Tcp(stream) | Self::Patient(stream) => stream.write_all(bytes),
+            Self::Encrypted(stream) => {
+                stream.write_all(bytes)?;
+                stream.flush()
+            }
         }
     }
 }
@@ -153,7 +168,15 @@ pub struct Login {
     /// The proof of a password that caching_sha2_password asks for, from the password and the
     /// server's nonce.
     pub prove: fn(&[u8], &[u8]) -> Vec<u8>,
+    /// The same for mysql_native_password, if that is to be spoken.
+    pub prove_natively: Option<fn(&[u8], &[u8]) -> Vec<u8>>,
+    /// Encrypts bytes by the RSA key of a server, which comes as PEM, for a password that is sent
+    /// over a connection that is not encrypted; none if passwords are not to be sent so.
+    pub encrypt: Option<fn(&[u8], &[u8]) -> Option<Vec<u8>>>,
 }
+
+/// Makes an encrypted connection of one that is not.
+pub type Encrypt<'e> = &'e dyn Fn(TcpStream) -> io::Result<Box<dyn Duplex>>;
 
 impl fmt::Debug for Login {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -210,11 +233,36 @@ impl Session {
                 Stream::Tcp(stream)
             }
         };
-        let is_private = matches!(stream, Stream::Unix(_));
+        Self::greeted(stream, login, None)
+    }
+
+    /// Logs in over a connection that there is; with `encrypt` over one that becomes encrypted. A
+    /// read waits as long as its owner has set.
+    ///
+    /// # Errors
+    /// As [`Session::log_in`], and when the server does not encrypt.
+    pub fn log_in_over(
+        stream: TcpStream,
+        login: &Login,
+        encrypt: Option<Encrypt<'_>>,
+    ) -> Result<Session, QueryError> {
+        Self::greeted(Stream::Patient(stream), login, encrypt)
+    }
+
+    fn greeted(
+        stream: Stream,
+        login: &Login,
+        encrypt: Option<Encrypt<'_>>,
+    ) -> Result<Session, QueryError> {
+        let is_private = matches!(stream, Stream::Unix(_)) || encrypt.is_some();
         let mut session = Session { stream: BufReader::new(Awaited(stream)), sequence: 0 };
         let greeting = session.packet()?;
         if greeting.first() == Some(&ERROR) {
             return Err(refusal(&greeting));
+        }
+        let encrypted = if encrypt.is_some() { SSL } else { 0 };
+        if let Some(encrypt) = encrypt {
+            session = session.encrypted(&greeting, encrypt)?;
         }
         let proof = |nonce: &[u8]| {
             if login.password.is_empty() {
@@ -223,8 +271,9 @@ impl Session {
                 (login.prove)(login.password.as_bytes(), nonce)
             }
         };
-        let proven = proof(&nonce(&greeting)?);
-        let mut packet = CAPABILITIES.to_le_bytes().to_vec();
+        let mut last_nonce = nonce(&greeting)?;
+        let proven = proof(&last_nonce);
+        let mut packet = (CAPABILITIES | encrypted).to_le_bytes().to_vec();
         packet.extend((1u32 << 24).to_le_bytes());
         packet.push(UTF8MB4);
         packet.extend([0; 23]);
@@ -242,24 +291,34 @@ impl Session {
                 (Some(&ERROR), _) => return Err(refusal(&answer)),
                 (Some(&END), _) => {
                     let (plugin, nonce) = switched(&answer)?;
+                    nonce.clone_into(&mut last_nonce);
                     match plugin {
                         CACHING_SHA2 => session.send(&proof(nonce))?,
+                        b"mysql_native_password" if !login.password.is_empty() => {
+                            let Some(prove) = login.prove_natively else {
+                                return Err(unspoken(plugin));
+                            };
+                            session.send(&prove(login.password.as_bytes(), nonce))?;
+                        }
                         b"auth_socket" => session.send(&[])?,
                         _ if login.password.is_empty() => session.send(&[])?,
-                        other => {
-                            let plugin = String::from_utf8_lossy(other);
-                            let why = format!(
-                                "the account is identified by {plugin}, which this program does \
-                                 not speak: use caching_sha2_password or auth_socket"
-                            );
-                            return Err(QueryError::Refused(0, why));
-                        }
+                        other => return Err(unspoken(other)),
                     }
                 }
                 // The proof is known.
                 (Some(&MORE), Some(&3)) => {}
                 (Some(&MORE), _) if is_private => {
                     session.send(&[login.password.as_bytes(), b"\0"].concat())?;
+                }
+                (Some(&MORE), Some(&4)) if login.encrypt.is_some() => {
+                    session.send(&[REQUEST_KEY])?;
+                    let answer = session.packet()?;
+                    let key = answer.strip_prefix(&[MORE]).ok_or_else(cut)?;
+                    let secret = [login.password.as_bytes(), b"\0"].concat();
+                    let nonce = last_nonce.iter().cycle();
+                    let masked: Vec<u8> = secret.iter().zip(nonce).map(|(a, b)| a ^ b).collect();
+                    let sent = login.encrypt.and_then(|encrypt| encrypt(&masked, key));
+                    session.send(&sent.ok_or_else(cut)?)?;
                 }
                 (Some(&MORE), _) => {
                     let why = "the server wants the password itself, which is not sent over TCP \
@@ -269,6 +328,22 @@ impl Session {
                 _ => return Err(cut().into()),
             }
         }
+    }
+
+    /// Has the connection encrypted, after the greeting.
+    fn encrypted(mut self, greeting: &[u8], encrypt: Encrypt<'_>) -> Result<Session, QueryError> {
+        if capabilities(greeting)? & SSL == 0 {
+            let why = "the server does not encrypt connections";
+            return Err(QueryError::Refused(2026, why.to_owned()));
+        }
+        let mut packet = (CAPABILITIES | SSL).to_le_bytes().to_vec();
+        packet.extend((1u32 << 24).to_le_bytes());
+        packet.push(UTF8MB4);
+        packet.extend([0; 23]);
+        self.send(&packet)?;
+        let Stream::Patient(stream) = self.stream.into_inner().0 else { return Err(cut().into()) };
+        let stream = Awaited(Stream::Encrypted(encrypt(stream)?));
+        Ok(Session { stream: BufReader::new(stream), sequence: self.sequence })
     }
 
     /// Runs a statement; its rows, none for statements without.
@@ -361,7 +436,7 @@ impl Session {
         assert!(self.stream.buffer().is_empty(), "an answer that nobody has read");
         match self.stream.into_inner().0 {
             Stream::Unix(stream) => stream,
-            Stream::Tcp(_) => panic!("a connection over TCP has no Unix socket"),
+            _ => panic!("a connection over TCP has no Unix socket"),
         }
     }
 
@@ -478,6 +553,23 @@ fn nonce(greeting: &[u8]) -> io::Result<Vec<u8>> {
     Ok([first, second].concat())
 }
 
+/// The lower half of what a server is capable of, which stands behind its nonce.
+fn capabilities(greeting: &[u8]) -> io::Result<u32> {
+    let version = greeting.get(1..).ok_or_else(cut)?.iter().position(|byte| *byte == 0);
+    let at = 1 + version.ok_or_else(cut)? + 1 + 4 + 8 + 1;
+    two_bytes(greeting, at).map(u32::from)
+}
+
+/// An account that proves itself in a way that is not spoken.
+fn unspoken(plugin: &[u8]) -> QueryError {
+    let plugin = String::from_utf8_lossy(plugin);
+    let why = format!(
+        "the account is identified by {plugin}, which this program does not speak: use \
+         caching_sha2_password or auth_socket"
+    );
+    QueryError::Refused(0, why)
+}
+
 /// The plugin that a server asks for instead, and its nonce.
 fn switched(packet: &[u8]) -> io::Result<(&[u8], &[u8])> {
     let rest = packet.get(1..).ok_or_else(cut)?;
@@ -500,6 +592,10 @@ fn cut() -> io::Error {
 const CAPABILITIES: u32 = 0x0000_0001 | 0x0000_0200 | 0x0000_2000 | 0x0000_8000 | 0x0008_0000;
 /// Most bytes of a packet; what is longer is several.
 const PART_MAX: usize = 0xFF_FFFF;
+/// Connections can be encrypted.
+const SSL: u32 = 0x0800;
+/// Asks for the RSA key of a server.
+const REQUEST_KEY: u8 = 2;
 const UTF8MB4: u8 = 45;
 const COM_QUERY: u8 = 3;
 const COM_STMT_PREPARE: u8 = 22;

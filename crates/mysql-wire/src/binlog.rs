@@ -1,4 +1,4 @@
-//! Events of the binary log, version 4, as bytes.
+//! Events of the binary log, version 4, as bytes: written for replicas, and read of a source.
 //!
 //! # Owns
 //! The header and the checksum of every event, and the bodies of those that do not hold rows:
@@ -8,10 +8,13 @@
 //! The same arguments give the same bytes. A set of GTIDs of any bytes is a set or [`Malformed`].
 //! # Not here
 //! Rows and the tables that they belong to ([`rows`]), values of columns, which events there are.
+//! What a source has sent is read by [`event`] and [`image`].
 //! Source: the public documentation of the replication protocol,
 //! <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_replication.html>.
 
+pub mod event;
 pub mod gtid;
+pub mod image;
 pub mod info;
 pub mod rows;
 

@@ -9,8 +9,8 @@ use sql::{
 };
 
 use crate::backup::{self, ObjectStore};
-use crate::machine;
 use crate::temporary_files::HostFiles;
+use crate::{machine, replication};
 
 /// Less than this is no budget.
 pub(crate) const QUERY_MEMORY_MIN: u64 = 16 << 20;
@@ -43,6 +43,7 @@ pub(crate) fn sql_node(
     let automatic = || (machine::memory() / 4).max(QUERY_MEMORY_MIN);
     registry.backups().serve_by(Arc::new(backup::Host { store }));
     registry.backups().configure(backups);
+    registry.sources().serve_by(Arc::new(replication::Host));
     registry.memory().configure(query_memory.unwrap_or_else(automatic));
     let path = temporary.path().display().to_string();
     registry.lock().globals.insert("tmpdir".to_owned(), path);

@@ -25,6 +25,7 @@ mod metrics;
 mod place;
 mod process;
 mod progress;
+mod replication;
 mod role;
 mod root_password;
 mod server_files;

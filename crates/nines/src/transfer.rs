@@ -54,7 +54,7 @@ fn password(path: &PathBuf) -> Result<String, String> {
 
 /// What caching_sha2_password asks for: SHA256(password) XOR SHA256(SHA256(SHA256(password)),
 /// nonce).
-fn prove(password: &[u8], nonce: &[u8]) -> Vec<u8> {
+pub(crate) fn prove(password: &[u8], nonce: &[u8]) -> Vec<u8> {
     let sum = |bytes: &[u8]| digest::digest(&digest::SHA256, bytes);
     let first = sum(password);
     let twice = sum(first.as_ref());

@@ -62,6 +62,7 @@ pub use password_key::{KeyAnswer, PasswordKey};
 pub use scheduling::{Scheduling, ThreadPlace, WorkerPlace, allowed_cpus};
 pub use spin::SpinMethod;
 pub use temporary::{TemporaryDirectory, TemporaryError, TemporaryFile};
+pub use tls::connect_to_source;
 pub use tls::{
     Asker, Authority, Expected, Issued, NodeCredentials, NodeFiles, NodeIdentity, NodeKey,
     NodeRole, Secured, ServerTls, SignedNode, SigningRequest, TlsFacts, TlsMaker, TlsSettings,

@@ -19,6 +19,7 @@ mod identity;
 mod link;
 mod service;
 mod signing_request;
+mod source;
 mod suites;
 mod verifier;
 
@@ -45,6 +46,7 @@ pub use service::{
     Asker, Expected, Secured, accept_secured, connect_by_authority, connect_secured,
 };
 pub use signing_request::{SigningRequest, hex, sha256_hex, signing_request, unhex};
+pub use source::connect_to_source;
 use verifier::fingerprint;
 
 /// What encryption is asked for: MySQL's variables.

@@ -21,6 +21,7 @@ mod expression;
 mod hint;
 mod manipulation;
 mod query;
+mod replication;
 mod schema;
 mod table;
 
@@ -34,6 +35,7 @@ pub use expression::*;
 pub use hint::*;
 pub use manipulation::*;
 pub use query::*;
+pub use replication::*;
 pub use schema::*;
 pub use table::*;
 
@@ -258,6 +260,12 @@ pub enum Statement {
     StartArchive(Box<StartArchive>),
     /// STOP ARCHIVE, by its number; the only one if none is given.
     StopArchive(Option<u64>),
+    /// CHANGE REPLICATION SOURCE.
+    ChangeSource(Box<ChangeSource>),
+    /// CHANGE REPLICATION FILTER.
+    ChangeFilter(Box<ChangeFilter>),
+    /// START, STOP or RESET REPLICA.
+    Replica(ReplicaCommand),
     /// HELP.
     Help(Box<str>),
     /// SHUTDOWN.

@@ -26,6 +26,7 @@ mod manipulation;
 mod operand;
 mod partition;
 mod query;
+mod replication;
 mod routine;
 mod schema;
 mod set;

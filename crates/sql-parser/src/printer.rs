@@ -19,6 +19,7 @@ mod expression;
 mod hint;
 mod manipulation;
 mod query;
+mod replication;
 mod schema;
 mod statement;
 mod table;

@@ -22,7 +22,7 @@ use crate::error::unsupported;
 use crate::peers::{self, Killed};
 use crate::result::{Outcome, ResultColumn, ResultWriter};
 use crate::session::Session;
-use crate::{authorize, backup, execute};
+use crate::{authorize, backup, execute, replication};
 
 /// Runs one of these statements.
 pub(crate) async fn run(
@@ -54,6 +54,9 @@ pub(crate) async fn run(
         | Statement::StartArchive(_)
         | Statement::StopArchive(_) => {
             return Box::pin(backup::run(session, statement, out)).await;
+        }
+        Statement::ChangeSource(_) | Statement::ChangeFilter(_) | Statement::Replica(_) => {
+            return Box::pin(replication::run(session, statement)).await;
         }
         Statement::PurgeBinaryLogs(purge) => {
             let purge = match purge {

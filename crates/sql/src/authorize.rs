@@ -163,6 +163,9 @@ fn allow_statement(check: &Checking<'_>, statement: &Statement) -> Result<(), Sq
             check.dynamic(Dynamic::BACKUP_ADMIN)
         }
         Statement::StartArchive(archive) => check.backup(&archive.options, P::FILE),
+        Statement::ChangeSource(_) | Statement::ChangeFilter(_) | Statement::Replica(_) => {
+            check.dynamic(Dynamic::REPLICATION_SLAVE_ADMIN)
+        }
         Statement::Set(items) => items.iter().try_for_each(|item| check.set(item)),
         Statement::Show(show) => allow_show(check, show),
         Statement::Describe(describe) => check.sees_table(&describe.table, "SELECT"),

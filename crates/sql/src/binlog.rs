@@ -19,6 +19,9 @@ mod reader;
 mod table;
 mod value;
 
+#[cfg(test)]
+pub(crate) use json::binary as json_binary;
+
 use client::{Delivery, Subscription};
 use model::cluster::BINLOG_STREAMS;
 use model::{Epoch, SchemaChange};

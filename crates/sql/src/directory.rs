@@ -24,6 +24,7 @@ use self::answered_kills::AnsweredKills;
 pub(crate) use self::answered_kills::Asked;
 use crate::backup_jobs::Backups;
 use crate::memory::QueryMemory;
+use crate::source::Sources;
 
 /// A connection as SHOW PROCESSLIST lists it.
 #[derive(Clone, Debug, Default)]
@@ -289,6 +290,8 @@ pub struct Directory {
     memory: QueryMemory,
     /// Backups and restores.
     backups: Backups,
+    /// Who connects to the sources of replication.
+    sources: Sources,
     /// Statements that clients have prepared.
     prepared: Arc<AtomicU64>,
 }
@@ -312,6 +315,11 @@ impl Directory {
     /// The backups and restores of the process.
     pub fn backups(&self) -> &Backups {
         &self.backups
+    }
+
+    /// Who connects to the sources of replication.
+    pub fn sources(&self) -> &Sources {
+        &self.sources
     }
 
     /// Statements that clients have prepared.

@@ -233,7 +233,10 @@ fn begin(session: &mut Session, prepared: &Prepared, shown: Option<&[u8]>) -> Be
     let statement = prepared.statement();
     let is_secret = matches!(
         statement,
-        Statement::Backup(_) | Statement::Restore(_) | Statement::StartArchive(_)
+        Statement::Backup(_)
+            | Statement::Restore(_)
+            | Statement::StartArchive(_)
+            | Statement::ChangeSource(_)
     );
     if (traits.place == Place::Account || is_secret)
         && let Some(text) = shown
@@ -485,6 +488,9 @@ fn needs_lease(session: &Session, statement: &Statement, traits: &Traits) -> boo
         }
         (_, Statement::Backup(_) | Statement::Restore(_)) => true,
         (_, Statement::StartArchive(_) | Statement::StopArchive(_)) => true,
+        (_, Statement::ChangeSource(_) | Statement::ChangeFilter(_) | Statement::Replica(_)) => {
+            true
+        }
         (Place::Planned | Place::Execute | Place::Definition | Place::Account, _) => true,
         _ => false,
     }

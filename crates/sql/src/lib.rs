@@ -50,11 +50,14 @@ mod pace;
 mod peers;
 mod plan;
 mod prepared;
+mod replica;
+mod replication;
 mod result;
 mod rows;
 mod sequences;
 mod session;
 mod show;
+mod source;
 pub mod spill;
 mod stacks;
 mod statistics;
@@ -86,5 +89,8 @@ pub use node::SqlNode;
 pub use pace::Clock;
 pub use sequences::Sequences;
 pub use session::options::{ServerAddress, SqlOptions};
+pub use source::{
+    Source, SourceEncryption, SourceFacts, SourceHost, SourceLog, SourceNews, SourceStart, Sources,
+};
 pub use stacks::{MakeStack, Stack};
 pub use variables::VERSION;

@@ -70,6 +70,8 @@ pub struct SqlNode {
     has_begun: bool,
     /// The newest state of the cluster that was seen to have no archives.
     no_archives_at: ControlIndex,
+    /// The newest state of the cluster that was seen to have no replication channels.
+    no_channels_at: ControlIndex,
 }
 
 /// What it takes to run a connection, beside the connection.
@@ -146,6 +148,7 @@ impl SqlNode {
             shutting_down: false,
             has_begun: false,
             no_archives_at: ControlIndex::default(),
+            no_channels_at: ControlIndex::default(),
         }
     }
 
@@ -265,6 +268,7 @@ impl SqlNode {
         self.analyze(ctx);
         self.archive(ctx);
         self.move_tables(ctx);
+        self.replicate(ctx);
         self.arm(ctx);
     }
 

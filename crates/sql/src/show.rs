@@ -17,10 +17,10 @@ use sql_expression::SqlError;
 use sql_parser::ast::{self, Show, ShowFilter};
 use sqltype::{Datum, SqlType, TypeKind};
 
-use crate::backup;
 use crate::catalog::error;
 use crate::result::{Outcome, ResultColumn, ResultWriter};
 use crate::session::Session;
+use crate::{backup, replication};
 
 /// Rows between two looks at whether the client keeps up.
 const ROWS_PER_DRAIN: usize = 256;
@@ -230,7 +230,10 @@ async fn unfiltered(session: &mut Session, show: &Show) -> Result<Listing, SqlEr
             let file = file.as_deref().filter(|_| !relay);
             binary_log::events(session, *relay, file, *position, limit.as_ref()).await
         }
-        Show::ReplicaStatus(_) => Ok(server::replica_status()),
+        Show::ReplicaStatus(channel) => {
+            let rows = replication::status(session, channel.as_deref()).await?;
+            Ok(Listing::filled(replication::status_columns(), rows))
+        }
         Show::BackupJobs => Ok(Listing::filled(backup::job_columns(), backup::jobs(session))),
         Show::Archives => {
             let rows = backup::archive::listed(session).await?;

@@ -7,7 +7,9 @@
 //! # Not here
 //! Running statements (`dispatch`).
 
-use sql_parser::ast::{ExplainTarget, Granted, MaintenanceOperation, Show, Statement};
+use sql_parser::ast::{
+    ExplainTarget, Granted, MaintenanceOperation, ReplicaAction, Show, Statement,
+};
 
 /// What is true of a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -229,6 +231,18 @@ impl StatementTraits for Statement {
             Self::CancelBackup(_) => Traits::administration("cancel_backup"),
             Self::StartArchive(_) => Traits::administration("start_archive").unprepared(),
             Self::StopArchive(_) => Traits::administration("stop_archive").unprepared(),
+            Self::ChangeSource(_) => {
+                Traits::administration("change_master").committing().unprepared()
+            }
+            Self::ChangeFilter(_) => {
+                Traits::administration("change_replication_filter").committing().unprepared()
+            }
+            Self::Replica(command) => Traits::administration(match command.action {
+                ReplicaAction::Start => "replica_start",
+                ReplicaAction::Stop => "replica_stop",
+                ReplicaAction::Reset | ReplicaAction::ResetAll => "reset",
+            })
+            .committing(),
             Self::Help(_) => Traits::administration("help"),
             Self::Shutdown => Traits::administration("shutdown"),
             Self::Empty => Traits::administration("empty_query").unprepared(),

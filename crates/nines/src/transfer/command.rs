@@ -315,7 +315,13 @@ fn server(matches: &ArgMatches) -> Result<Server, String> {
     let user = matches.get_one::<String>("user").cloned();
     let user = user.or_else(|| set("NINES_SQL_USER")?.into_string().ok());
     let user = user.unwrap_or_else(|| "root".to_owned());
-    let login = Login { user, password: password.unwrap_or_default(), prove };
+    let login = Login {
+        user,
+        password: password.unwrap_or_default(),
+        prove,
+        prove_natively: None,
+        encrypt: None,
+    };
     Ok(Server { target, login })
 }
 

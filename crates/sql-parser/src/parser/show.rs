@@ -306,7 +306,7 @@ impl Parser<'_> {
         Ok(Statement::Show(Box::new(show)))
     }
 
-    fn channel(&mut self) -> Result<Option<Box<str>>> {
+    pub(super) fn channel(&mut self) -> Result<Option<Box<str>>> {
         match self.eat_words(&[K::For, K::Channel]) {
             true => self.text().map(Some),
             false => Ok(None),

@@ -100,6 +100,14 @@ impl Parser<'_> {
             K::Restore => self.restore(),
             K::Start if self.is_archive_next() => self.start_archive(),
             K::Stop if self.is_archive_next() => self.stop_archive(),
+            K::Change if matches!(self.peek().keyword, K::Replication | K::Master) => {
+                self.change_replication()
+            }
+            K::Start | K::Stop | K::Reset
+                if matches!(self.peek().keyword, K::Replica | K::Slave) =>
+            {
+                self.replica_command()
+            }
             _ if self.at_text("CANCEL") => self.cancel_backup(),
             K::Shutdown => {
                 self.advance();
@@ -271,8 +279,6 @@ impl Parser<'_> {
         let feature = match (self.token.keyword, next) {
             (K::Binlog, _) => "BINLOG",
             (K::Cache, K::Index) => "CACHE INDEX",
-            (K::Change, K::Master) => "CHANGE MASTER",
-            (K::Change, K::Replication) => "CHANGE REPLICATION",
             (K::Clone, _) => "CLONE",
             (K::Get, _) => "GET DIAGNOSTICS",
             (K::Handler, _) => "HANDLER",
@@ -281,12 +287,9 @@ impl Parser<'_> {
             (K::Install, K::Component) => "INSTALL COMPONENT",
             (K::Load, K::Index) => "LOAD INDEX INTO CACHE",
             (K::Reset, K::Master | K::Binary) => "RESET MASTER",
-            (K::Reset, K::Slave | K::Replica) => "RESET REPLICA",
             (K::Resignal, _) => "RESIGNAL",
             (K::Signal, _) => "SIGNAL",
-            (K::Start, K::Slave | K::Replica) => "START REPLICA",
             (K::Start, K::GroupReplication) => "START GROUP_REPLICATION",
-            (K::Stop, K::Slave | K::Replica) => "STOP REPLICA",
             (K::Stop, K::GroupReplication) => "STOP GROUP_REPLICATION",
             (K::Uninstall, K::Plugin) => "UNINSTALL PLUGIN",
             (K::Uninstall, K::Component) => "UNINSTALL COMPONENT",

@@ -104,6 +104,9 @@ impl Printer<'_> {
             Statement::StartArchive(archive) => self.start_archive(archive),
             Statement::StopArchive(None) => self.put("STOP ARCHIVE"),
             Statement::StopArchive(Some(number)) => self.put(&format!("STOP ARCHIVE {number}")),
+            Statement::ChangeSource(change) => self.change_source(change),
+            Statement::ChangeFilter(change) => self.change_filter(change),
+            Statement::Replica(command) => self.replica(command),
             Statement::Help(topic) => {
                 self.put("HELP ");
                 self.text(topic);

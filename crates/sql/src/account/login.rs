@@ -32,6 +32,8 @@ pub(crate) struct Login {
     pub(crate) account: Option<AccountName>,
     /// Which roles it uses.
     pub(crate) active: Active,
+    /// It is no client's: the cluster does by itself what it was told to do before.
+    pub(crate) is_own: bool,
     /// The password has expired: nothing may be done but to change it.
     pub(crate) is_expired: bool,
     /// It counts for the account as long as it has it.
@@ -58,6 +60,14 @@ pub(crate) struct Candidate {
 pub(crate) type Allowed = (u64, ControlIndex, Option<String>);
 
 impl Session {
+    /// The session is the cluster's own, which may do everything. Its account is `root`, so that
+    /// what it makes has an owner.
+    pub(crate) fn become_own(&mut self) {
+        let account = Some(AccountName::root());
+        self.login = Login { account, is_own: true, ..Login::default() };
+        *self.facts.borrow_mut() = None;
+    }
+
     /// The session goes on as another account, with its default roles.
     pub(crate) fn become_account(&mut self, account: AccountName) {
         self.login = Login { account: Some(account), ..Login::default() };
@@ -150,6 +160,11 @@ impl Session {
             && *of == changed
         {
             return Ok(rights.clone());
+        }
+        if self.login.is_own {
+            let rights = Rc::new(Rights::complete());
+            *kept = Some((changed, rights.clone()));
+            return Ok(rights);
         }
         let account = self.account()?;
         let book = self.shared.accounts.book(&self.kernel);

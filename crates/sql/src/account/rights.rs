@@ -113,6 +113,12 @@ impl Rights {
         Ok(Some(Self::made(account.clone(), first, sources, rules)))
     }
 
+    /// All rights, for what the cluster does by itself.
+    pub(crate) fn complete() -> Self {
+        let of_nobody = Self::made(AccountName::root(), vec![], vec![], &RoleRules::default());
+        Self { global: Privileges::ALL, is_complete: true, ..of_nobody }
+    }
+
     fn made(
         account: AccountName,
         roles: Vec<AccountName>,

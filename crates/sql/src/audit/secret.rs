@@ -10,8 +10,8 @@ use std::borrow::Cow;
 
 use sql_parser::SqlMode;
 use sql_parser::ast::{
-    AuthenticationSecret, BackupOption, BackupValue, Prepare, PrepareSource, Show, Statement,
-    UserSpec,
+    AuthenticationSecret, BackupOption, BackupValue, Prepare, PrepareSource, Show, SourceOption,
+    SourceValue, Statement, UserSpec,
 };
 
 use super::event::TEXT_MAX;
@@ -46,6 +46,7 @@ fn written_anew(statement: &Statement, mode: SqlMode) -> Option<String> {
             | Statement::Backup(_)
             | Statement::Restore(_)
             | Statement::StartArchive(_)
+            | Statement::ChangeSource(_)
             | Statement::Unsupported { .. }
     ) || matches!(statement, Statement::Show(show) if matches!(**show, Show::Backups(_)));
     // Others may be large.
@@ -69,6 +70,7 @@ fn written_anew(statement: &Statement, mode: SqlMode) -> Option<String> {
                 hide_in_place(place);
             }
         }
+        Statement::ChangeSource(change) => change.options.iter_mut().for_each(hide_in_source),
         Statement::Prepare(prepare) => hide_in_prepare(prepare, mode)?,
         // Nothing but its name is known of an unsupported one.
         _ => {}
@@ -96,6 +98,12 @@ fn hide_in_option(option: &mut BackupOption) {
         && let Some(BackupValue::Text(text)) = &mut option.value
     {
         hide(text);
+    }
+}
+
+fn hide_in_source(option: &mut SourceOption) {
+    if &*option.name == "SOURCE_PASSWORD" {
+        option.value = SourceValue::Text(SECRET.as_bytes().into());
     }
 }
 
@@ -201,6 +209,8 @@ mod tests {
             "START ARCHIVE INTO '/b' WITH passphrase = 'S3cret'",
             "restore database d from '/b' with accounts, PASSPHRASE = 'S3cret'",
             "PREPARE s FROM 'CREATE USER u IDENTIFIED BY ''S3cret'''",
+            "CHANGE REPLICATION SOURCE TO SOURCE_HOST = 'h', SOURCE_PASSWORD = 'S3cret'",
+            "change master to master_password = \"S3cret\" for channel 'c'",
             "PREPARE s FROM 'no statement S3cret'",
             "SET @q = 'CREATE USER u IDENTIFIED BY ''S3cret'''",
             "SET @q = 'ALTER USER u IDENTIFIED BY \\'S3cret\\''",

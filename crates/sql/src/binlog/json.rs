@@ -30,7 +30,7 @@ mod kind {
 const NEWDECIMAL: u8 = 246;
 
 /// The binary form of stored JSON.
-pub(super) fn binary(stored: &[u8]) -> Vec<u8> {
+pub(crate) fn binary(stored: &[u8]) -> Vec<u8> {
     let json = Json::decode(stored)
         .unwrap_or_else(|| Json::String(String::from_utf8_lossy(stored).into_owned()));
     let (kind, body) = value(&json);

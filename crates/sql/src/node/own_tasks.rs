@@ -16,6 +16,7 @@ use crate::backup::archive::drive;
 use crate::ddl::moves;
 use crate::kernel::{Exchange, Kernel};
 use crate::link::LinkState;
+use crate::replica;
 use crate::session::Shared;
 use crate::stacks::Task;
 use crate::statistics::task;
@@ -28,8 +29,10 @@ const ANALYST: ConnectionId = ConnectionId(NO_CONNECTION.0 - 1);
 const ARCHIVIST: ConnectionId = ConnectionId(NO_CONNECTION.0 - 2);
 /// The place of the task that moves tables to other node groups.
 const MOVER: ConnectionId = ConnectionId(NO_CONNECTION.0 - 3);
+/// The place of the task that looks for replication channels.
+const REPLICATOR: ConnectionId = ConnectionId(NO_CONNECTION.0 - 4);
 /// The place of the first task that no client waits for.
-const DETACHED: u64 = MOVER.0 - 1;
+const DETACHED: u64 = REPLICATOR.0 - 1;
 
 impl SqlNode {
     /// Starts what the process does without a client, once and on one worker.
@@ -84,6 +87,30 @@ impl SqlNode {
         }
         self.start_seeded(ctx, MOVER, |kernel, shared, clock_base| {
             Box::pin(moves::run(kernel, shared, clock_base))
+        });
+    }
+
+    /// Starts the task that looks for replication channels, on one worker of the process, if there
+    /// are any.
+    pub(super) fn replicate(&mut self, ctx: &mut Ctx<'_>) {
+        // This is on the way of every answer, as `archive` is.
+        let index = ctx.cluster().index;
+        let is_wanted = ctx.me().worker == WorkerId(0)
+            && self.no_channels_at != index
+            && !self.shutting_down
+            && !self.connections.contains_key(&REPLICATOR)
+            && self.runner.shared.directory.sources().host().is_some();
+        if !is_wanted {
+            return;
+        }
+        if ctx.cluster().table_named(replica::TABLE).is_none() {
+            self.no_channels_at = index;
+            return;
+        }
+        let (seed, clock_base) = (ctx.prng().next_u64(), self.options.clock_base);
+        self.start(ctx, REPLICATOR, |kernel, shared| {
+            kernel.seed(seed);
+            Box::pin(replica::watch(kernel, shared, clock_base))
         });
     }
 

@@ -267,31 +267,3 @@ pub(super) fn no_routine_code(is_function: bool) -> SqlError {
     );
     SqlError::new(1289, "HY000", message)
 }
-
-/// SHOW REPLICA STATUS: this server replicates from nobody.
-pub(super) fn replica_status() -> Listing {
-    Listing::of_texts(&[
-        "Replica_IO_State",
-        "Source_Host",
-        "Source_User",
-        "Source_Port",
-        "Connect_Retry",
-        "Source_Log_File",
-        "Read_Source_Log_Pos",
-        "Relay_Log_File",
-        "Relay_Log_Pos",
-        "Relay_Source_Log_File",
-        "Replica_IO_Running",
-        "Replica_SQL_Running",
-        "Last_Errno",
-        "Last_Error",
-        "Exec_Source_Log_Pos",
-        "Seconds_Behind_Source",
-        "Source_Server_Id",
-        "Source_UUID",
-        "Retrieved_Gtid_Set",
-        "Executed_Gtid_Set",
-        "Auto_Position",
-        "Channel_Name",
-    ])
-}

@@ -439,6 +439,9 @@ variables! {
     relay_log_purge, GLOBAL, DYNAMIC, Switch, "ON";
     relay_log_recovery, GLOBAL, FIXED, Switch, "OFF";
     relay_log_space_limit, GLOBAL, FIXED, Integer(0, u64::MAX), "0";
+    replica_exec_mode, GLOBAL, DYNAMIC, Choice(&["STRICT", "IDEMPOTENT"]), "STRICT";
+    replica_net_timeout, GLOBAL, DYNAMIC, Integer(1, 31_536_000), "60";
+    replica_transaction_retries, GLOBAL, DYNAMIC, Integer(0, u64::MAX), "10";
     report_host, GLOBAL, FIXED, Text, "";
     report_password, GLOBAL, FIXED, Text, "";
     report_port, GLOBAL, FIXED, Integer(0, u64::MAX);
