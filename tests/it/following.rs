@@ -80,7 +80,8 @@ fn end_of(session: &mut Session, statement: &str) -> (String, u64) {
 }
 
 /// Waits until a cluster has applied all up to a place.
-fn wait_for(session: &mut Session, (file, position): &(String, u64)) {
+fn wait_for(session: &mut Session, end: &(String, u64)) {
+    let (file, position) = end;
     let began = Instant::now();
     loop {
         let reached = of_status(session, "Relay_Source_Log_File");
@@ -158,7 +159,8 @@ fn a_cluster_follows_all_types_and_definitions_of_mariadb() {
     all(&mut session, &["DELETE FROM r.p WHERE id = 2"]);
     execute(
         source.client(),
-        "SET foreign_key_checks = 0; DELETE FROM r.p WHERE id = 2; INSERT INTO r.p VALUES (5)",
+        "SET foreign_key_checks = 0; DELETE FROM r.p WHERE id = 2; \
+         INSERT INTO r.p VALUES (5)",
     );
     let began = Instant::now();
     while of_status(&mut session, "Replica_SQL_Running") == "Yes" {

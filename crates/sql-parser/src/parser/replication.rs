@@ -67,10 +67,8 @@ impl Parser<'_> {
             }
             Kind::Open => {
                 self.advance();
-                let numbers = match self.at(Kind::Close) {
-                    true => Vec::new(),
-                    false => self.list(Self::number)?,
-                };
+                let numbers =
+                    if self.at(Kind::Close) { Vec::new() } else { self.list(Self::number)? };
                 self.expect(Kind::Close)?;
                 SourceValue::Numbers(numbers)
             }

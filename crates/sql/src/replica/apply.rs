@@ -70,9 +70,10 @@ impl Target {
         let named = map.columns.iter().all(|column| !column.name.is_empty());
         let mut places = Vec::with_capacity(map.columns.len());
         for (at, of_source) in map.columns.iter().enumerate() {
-            let found = match named {
-                true => definition.column(&of_source.name).map(|(place, _)| place),
-                false => (at < columns.len()).then_some(at),
+            let found = if named {
+                definition.column(&of_source.name).map(|(place, _)| place)
+            } else {
+                (at < columns.len()).then_some(at)
             };
             let Some(place) = found else {
                 let missing = match named {

@@ -122,9 +122,10 @@ pub(super) fn datum(
         Cell::Int(number, bytes) => {
             // A source need not say whether a number has a sign: then it has what it has here.
             let unsigned = map.unsigned.unwrap_or(sql_type.unsigned);
-            match unsigned {
-                true => Datum::UInt(*number as u64 & (u64::MAX >> (64 - 8 * u32::from(*bytes)))),
-                false => Datum::Int(*number),
+            if unsigned {
+                Datum::UInt(*number as u64 & (u64::MAX >> (64 - 8 * u32::from(*bytes))))
+            } else {
+                Datum::Int(*number)
             }
         }
         Cell::Float(number) => Datum::Double((*number).into()),

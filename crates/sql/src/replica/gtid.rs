@@ -129,9 +129,10 @@ impl fmt::Display for GtidSet {
         for (server, ranges) in &self.servers {
             let mut entry = gtid::text(server);
             for (first, last) in ranges {
-                match first == last {
-                    true => entry.push_str(&format!(":{first}")),
-                    false => entry.push_str(&format!(":{first}-{last}")),
+                if first == last {
+                    entry.push_str(&format!(":{first}"))
+                } else {
+                    entry.push_str(&format!(":{first}-{last}"))
                 }
             }
             entries.push(entry);

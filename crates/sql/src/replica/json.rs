@@ -106,9 +106,10 @@ fn container(
         };
         members.push((name, item));
     }
-    Some(match is_object {
-        true => Json::object(members),
-        false => Json::Array(members.into_iter().map(|(_, item)| item).collect()),
+    Some(if is_object {
+        Json::object(members)
+    } else {
+        Json::Array(members.into_iter().map(|(_, item)| item).collect())
     })
 }
 

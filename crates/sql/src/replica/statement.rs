@@ -68,9 +68,10 @@ pub(super) fn fate(statement: &Statement) -> Fate {
         | Statement::Empty => Fate::Left,
         Statement::Unsupported { feature } => {
             let kind = feature.split(' ').nth(1).unwrap_or_default();
-            match LEFT.contains(&kind) {
-                true => Fate::Left,
-                false => Fate::Refused(format!("{feature} of a source cannot be followed")),
+            if LEFT.contains(&kind) {
+                Fate::Left
+            } else {
+                Fate::Refused(format!("{feature} of a source cannot be followed"))
             }
         }
         _ if traits.place == Place::Account => Fate::Left,
@@ -169,10 +170,7 @@ impl Applier {
                 && !is_of_server(database)
                 && table.as_ref().is_none_or(|table| self.filter.takes_table(database, table))
         };
-        let fate = match subjects.iter().any(is_taken) {
-            true => fate(&parsed.statement),
-            false => Fate::Left,
-        };
+        let fate = if subjects.iter().any(is_taken) { fate(&parsed.statement) } else { Fate::Left };
         Ok(Meant { text, database, fate, is_followed_by_rows })
     }
 
