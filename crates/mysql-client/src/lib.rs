@@ -167,13 +167,19 @@ pub struct Login {
     pub password: String,
     /// The proof of a password that caching_sha2_password asks for, from the password and the
     /// server's nonce.
-    pub prove: fn(&[u8], &[u8]) -> Vec<u8>,
+    pub prove: Prove,
     /// The same for mysql_native_password, if that is to be spoken.
-    pub prove_natively: Option<fn(&[u8], &[u8]) -> Vec<u8>>,
+    pub prove_natively: Option<Prove>,
     /// Encrypts bytes by the RSA key of a server, which comes as PEM, for a password that is sent
     /// over a connection that is not encrypted; none if passwords are not to be sent so.
-    pub encrypt: Option<fn(&[u8], &[u8]) -> Option<Vec<u8>>>,
+    pub encrypt: Option<EncryptSecret>,
 }
+
+/// Makes the proof of a password, from the password and the server's nonce.
+pub type Prove = fn(&[u8], &[u8]) -> Vec<u8>;
+
+/// Encrypts a secret by a key, which comes as PEM; none if that is no key.
+pub type EncryptSecret = fn(&[u8], &[u8]) -> Option<Vec<u8>>;
 
 /// Makes an encrypted connection of one that is not.
 pub type Encrypt<'e> = &'e dyn Fn(TcpStream) -> io::Result<Box<dyn Duplex>>;
@@ -310,17 +316,11 @@ impl Session {
                 (Some(&MORE), _) if is_private => {
                     session.send(&[login.password.as_bytes(), b"\0"].concat())?;
                 }
-                (Some(&MORE), Some(&4)) if login.encrypt.is_some() => {
-                    session.send(&[REQUEST_KEY])?;
-                    let answer = session.packet()?;
-                    let key = answer.strip_prefix(&[MORE]).ok_or_else(cut)?;
-                    let secret = [login.password.as_bytes(), b"\0"].concat();
-                    let nonce = last_nonce.iter().cycle();
-                    let masked: Vec<u8> = secret.iter().zip(nonce).map(|(a, b)| a ^ b).collect();
-                    let sent = login.encrypt.and_then(|encrypt| encrypt(&masked, key));
-                    session.send(&sent.ok_or_else(cut)?)?;
-                }
-                (Some(&MORE), _) => {
+                (Some(&MORE), first) => {
+                    if let Some(encrypt) = login.encrypt.filter(|_| first == Some(&4)) {
+                        session.send_encrypted(&login.password, &last_nonce, encrypt)?;
+                        continue;
+                    }
                     let why = "the server wants the password itself, which is not sent over TCP \
                                without encryption: use the Unix socket";
                     return Err(QueryError::Refused(0, why.to_owned()));
@@ -328,6 +328,22 @@ impl Session {
                 _ => return Err(cut().into()),
             }
         }
+    }
+
+    /// Sends a password that is encrypted by the server's key.
+    fn send_encrypted(
+        &mut self,
+        password: &str,
+        nonce: &[u8],
+        encrypt: EncryptSecret,
+    ) -> Result<(), QueryError> {
+        self.send(&[REQUEST_KEY])?;
+        let answer = self.packet()?;
+        let key = answer.strip_prefix(&[MORE]).ok_or_else(cut)?;
+        let secret = [password.as_bytes(), b"\0"].concat();
+        let masked: Vec<u8> = secret.iter().zip(nonce.iter().cycle()).map(|(a, b)| a ^ b).collect();
+        let sent = encrypt(&masked, key).ok_or_else(cut)?;
+        Ok(self.send(&sent)?)
     }
 
     /// Has the connection encrypted, after the greeting.

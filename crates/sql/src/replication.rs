@@ -296,6 +296,7 @@ pub(crate) async fn status(
 /// What was said of a channel before is not true any more when it was said so long ago, in seconds.
 const STALE: i64 = 15;
 
+#[expect(clippy::too_many_lines, reason = "one line for each column")]
 fn shown(channel: &Channel, now: i64) -> Vec<Datum> {
     let Channel { settings, place, status, .. } = channel;
     let is_fresh = settings.runs && now.saturating_sub(status.at) <= STALE;

@@ -68,8 +68,9 @@ impl Printer<'_> {
                 self.rule("REPLICATE_WILD_DO_TABLE", patterns, |printer, text| printer.bytes(text));
             }
             FilterRule::IgnorePatterns(patterns) => {
-                let print = |printer: &mut Self, text: &Box<[u8]>| printer.bytes(text);
-                self.rule("REPLICATE_WILD_IGNORE_TABLE", patterns, print);
+                self.rule("REPLICATE_WILD_IGNORE_TABLE", patterns, |printer, text| {
+                    printer.bytes(text);
+                });
             }
             FilterRule::RewriteDatabases(pairs) => {
                 self.rule("REPLICATE_REWRITE_DB", pairs, |printer, (from, to)| {

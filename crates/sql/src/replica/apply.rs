@@ -175,7 +175,7 @@ impl Target {
         let one = |at: &usize| {
             let name = self.column(*at).map_or("", |column| column.name.as_str());
             let value = values.get(*at).and_then(Option::as_ref);
-            let mut text = value.map_or_else(|| "?".to_owned(), |value| shown(value));
+            let mut text = value.map_or_else(|| "?".to_owned(), shown);
             text.truncate(text.floor_char_boundary(SHOWN_MAX));
             format!("{name} = {text}")
         };

@@ -150,7 +150,7 @@ pub(super) fn datum(
         }
         Cell::Enum(number) => Datum::Bytes(member(*number, &sql_type.kind)?),
         Cell::Set(bits) => Datum::Bytes(members(*bits, &sql_type.kind)?),
-        Cell::Json(bytes) if bytes.is_empty() => Datum::Json(Json::Null.encode()),
+        Cell::Json([]) => Datum::Json(Json::Null.encode()),
         Cell::Json(bytes) => {
             let json = json::read(bytes).ok_or("a JSON value is damaged")?;
             Datum::Json(json.encode())

@@ -114,7 +114,7 @@ impl GtidSet {
 
 fn server_of(text: &str) -> Option<[u8; 16]> {
     let digits: Vec<u8> =
-        text.bytes().filter(|byte| *byte != b'-').map(|byte| hex(byte)).collect::<Option<_>>()?;
+        text.bytes().filter(|byte| *byte != b'-').map(hex).collect::<Option<_>>()?;
     let bytes: Vec<u8> = digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect();
     if digits.len() != 32 { None } else { bytes.try_into().ok() }
 }

@@ -272,6 +272,11 @@ impl Applier {
         if text.starts_with("XA ") {
             return Err(broken("XA transactions of a source cannot be followed"));
         }
+        self.statement(head, &said).await
+    }
+
+    /// A statement that is no bound of a transaction.
+    async fn statement(&mut self, head: &Head, said: &event::ReadStatement) -> Result<(), End> {
         let is_within = matches!(self.group, Group::Open(_));
         if !self.group.is_open() {
             let is_foreign = self.passes_over(head.server);
@@ -287,7 +292,7 @@ impl Applier {
         }
         let part = name.parts;
         name.parts += 1;
-        let meant = self.meant(&said)?;
+        let meant = self.meant(said)?;
         let is_done = part < self.place.parts;
         match &meant.fate {
             Fate::Left => self.status.skipped_statements += 1,
@@ -303,7 +308,7 @@ impl Applier {
                 let was_trying = self.place.is_trying && part == self.place.parts;
                 (self.place.parts, self.place.is_trying) = (part, true);
                 self.commit().await?;
-                let run = self.run_statement(&meant, &said).await;
+                let run = self.run_statement(&meant, said).await;
                 match run {
                     Err(error) if was_trying && super::statement::says_done(&error) => {}
                     other => other?,
