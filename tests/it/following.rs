@@ -199,7 +199,8 @@ fn nothing_is_lost_or_doubled_when_the_source_or_the_applier_dies() {
     let (mut cluster, mut session) = cluster(9);
     execute(
         source.client(),
-        "CREATE DATABASE d COLLATE utf8mb4_general_ci; CREATE TABLE d.t (id INT PRIMARY KEY, n INT)",
+        "CREATE DATABASE d COLLATE utf8mb4_general_ci; \
+         CREATE TABLE d.t (id INT PRIMARY KEY, n INT)",
     );
     follow(&mut session, port, ", MASTER_USE_GTID = slave_pos");
     write(&source, 0, 40);

@@ -446,10 +446,12 @@ fn date_time(reader: &mut Reader<'_>, digits: u8) -> Result<Cell<'static>, Malfo
 
 fn time(reader: &mut Reader<'_>, digits: u8) -> Result<Cell<'static>, Malformed> {
     // The fraction of a negative number is negative too, and its whole part is rounded down.
-    let with_fraction = |whole: i64, part: i64, full: i64, micros: i64| match whole < 0 && part > 0
-    {
-        true => ((whole + 1) << 24) + (part - full) * micros,
-        false => (whole << 24) + part * micros,
+    let with_fraction = |whole: i64, part: i64, full: i64, micros: i64| {
+        if whole < 0 && part > 0 {
+            ((whole + 1) << 24) + (part - full) * micros
+        } else {
+            (whole << 24) + part * micros
+        }
     };
     let mut whole = |bytes: usize| -> Result<i64, Malformed> {
         Ok(high(reader, bytes)? as i64 - (1 << (8 * bytes - 1)))

@@ -76,13 +76,10 @@ impl Target {
                 (at < columns.len()).then_some(at)
             };
             let Some(place) = found else {
-                let missing = match named {
-                    true => format!("column {} is not there", of_source.name),
-                    false => format!(
-                        "{} columns at the source, {} here",
-                        map.columns.len(),
-                        columns.len()
-                    ),
+                let missing = if named {
+                    format!("column {} is not there", of_source.name)
+                } else {
+                    format!("{} columns at the source, {} here", map.columns.len(), columns.len())
                 };
                 let text = format!(
                     "Table definition on source and replica does not match: table {full}: {missing}"

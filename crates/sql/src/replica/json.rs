@@ -87,22 +87,20 @@ fn container(
             7 | 8 => width == 4,
             _ => false,
         };
-        let item = match is_inline {
-            true => value(kind, body.get(entry + 1..entry + 1 + width)?, depth + 1, left)?,
-            false => {
-                let offset = usize::try_from(number(body, entry + 1, width)?).ok()?;
-                value(kind, body.get(offset..)?, depth + 1, left)?
-            }
+        let item = if is_inline {
+            value(kind, body.get(entry + 1..entry + 1 + width)?, depth + 1, left)?
+        } else {
+            let offset = usize::try_from(number(body, entry + 1, width)?).ok()?;
+            value(kind, body.get(offset..)?, depth + 1, left)?
         };
-        let name = match is_object {
-            true => {
-                let entry = keys + at * (width + 2);
-                let offset = usize::try_from(number(body, entry, width)?).ok()?;
-                let length = usize::try_from(number(body, entry + width, 2)?).ok()?;
-                let name = body.get(offset..offset.checked_add(length)?)?;
-                String::from_utf8_lossy(name).into_owned()
-            }
-            false => String::new(),
+        let name = if is_object {
+            let entry = keys + at * (width + 2);
+            let offset = usize::try_from(number(body, entry, width)?).ok()?;
+            let length = usize::try_from(number(body, entry + width, 2)?).ok()?;
+            let name = body.get(offset..offset.checked_add(length)?)?;
+            String::from_utf8_lossy(name).into_owned()
+        } else {
+            String::new()
         };
         members.push((name, item));
     }
