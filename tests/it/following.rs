@@ -57,7 +57,8 @@ fn follow(session: &mut Session, port: u16, more: &str) {
 fn follow_cluster(session: &mut Session, source: &Processes, node: u16, more: &str) {
     let change = format!(
         "CHANGE REPLICATION SOURCE TO SOURCE_HOST = '{}', SOURCE_PORT = {}, SOURCE_USER = 'repl', \
-         SOURCE_PASSWORD = 'secret', SOURCE_CONNECT_RETRY = 1, SOURCE_HEARTBEAT_PERIOD = 0.5{more}",
+         SOURCE_PASSWORD = 'secret', SOURCE_CONNECT_RETRY = 1, SOURCE_HEARTBEAT_PERIOD = 0.5, \
+         GET_SOURCE_PUBLIC_KEY = 1{more}",
         source.address(node),
         source.port(node),
     );

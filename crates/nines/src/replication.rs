@@ -166,7 +166,7 @@ fn read(source: &Source, kept: &Kept) -> Result<(), QueryError> {
         password: source.password.clone(),
         prove: transfer::prove,
         prove_natively: Some(prove_natively),
-        encrypt: Some(encrypt_password),
+        encrypt: source.encryption.asks_key.then_some(encrypt_password),
     };
     let encrypt = |stream| encryption::encrypt(stream, &source.host, &source.encryption);
     let encrypt = source.encryption.is_wanted.then_some(&encrypt as mysql_client::Encrypt<'_>);

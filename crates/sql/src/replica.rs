@@ -400,6 +400,7 @@ impl Applier {
             encryption: SourceEncryption {
                 is_wanted: self.settings.tls,
                 verifies_name: self.settings.tls_verify,
+                asks_key: self.settings.asks_key,
                 authorities: self.settings.tls_authorities.clone(),
             },
             server_id: self.own_server,

@@ -378,7 +378,7 @@ fn shown(channel: &Channel, now: i64) -> Vec<Datum> {
         text(&settings.channel),
         text(""),
         text(""),
-        number(0),
+        number(settings.asks_key.into()),
         text(""),
     ]
 }

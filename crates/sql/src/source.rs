@@ -65,6 +65,8 @@ pub struct SourceEncryption {
     pub is_wanted: bool,
     /// The name in the certificate has to be that of the host.
     pub verifies_name: bool,
+    /// Without encryption the password may be sent encrypted by a key that the source tells.
+    pub asks_key: bool,
     /// The file of authorities, one of which has signed the certificate of the source.
     pub authorities: Option<String>,
 }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use wire::{LockMode, Projection, WaitPolicy};
 
 use crate::kernel::{Failure, Kernel};
-use crate::own_table::OwnTable;
+use crate::own_table::{OwnTable, steadily};
 
 /// Name of the kernel table; without a database, so no user sees it.
 pub(crate) const TABLE: &str = "#replication";
@@ -47,6 +47,8 @@ pub(crate) struct Settings {
     pub(crate) heartbeat_millis: u64,
     /// Follows by GTIDs.
     pub(crate) auto_position: bool,
+    /// The password may be sent encrypted by a key that the source tells, and nobody vouches for.
+    pub(crate) asks_key: bool,
     pub(crate) tls: bool,
     pub(crate) tls_verify: bool,
     pub(crate) tls_authorities: Option<String>,
@@ -129,10 +131,13 @@ pub(crate) async fn table(kernel: &Kernel) -> Result<TableId, Failure> {
 
 /// All channels, by number.
 pub(crate) async fn all(kernel: &Kernel) -> Result<Vec<Channel>, Failure> {
-    let Some(table) = kernel.cluster().table_named(TABLE).map(|table| table.id) else {
-        return Ok(Vec::new());
-    };
-    let rows = kernel.beside().scan(ScanSpec::heap(table)).collect().await?;
+    let rows = steadily(kernel, async || {
+        match kernel.cluster().table_named(TABLE).map(|table| table.id) {
+            Some(table) => kernel.beside().scan(ScanSpec::heap(table)).collect().await,
+            None => Ok(Vec::new()),
+        }
+    })
+    .await?;
     let mut channels: Vec<Channel> = Vec::new();
     let number_of = |row: &[Value], kind: u64| match row {
         [Value::UInt(number), Value::UInt(of), Value::Bytes(value)] if *of == kind => {
@@ -185,14 +190,29 @@ fn put(table: TableId, number: u64, part: u64, value: Value) -> ClientOperation 
     ClientOperation::upsert(table, row)
 }
 
+/// Values that are there from now on, all of them or none.
+async fn put_all(kernel: &Kernel, number: u64, values: &[(u64, Value)]) -> Result<(), Failure> {
+    steadily(kernel, async || {
+        let table = table(kernel).await?;
+        let put = |(part, value): &(u64, Value)| put(table, number, *part, value.clone());
+        let operations = values.iter().map(put).collect();
+        kernel.beside().execute_and_commit(operations).await.map(|_| ())
+    })
+    .await
+}
+
 /// Adds a channel; false if the number is taken.
 pub(crate) async fn insert(kernel: &Kernel, channel: &Channel) -> Result<bool, Failure> {
-    let table = table(kernel).await?;
     let mut row = key(channel.number, part::SETTINGS);
     row.push(bytes(&channel.settings)?);
-    let place = put(table, channel.number, part::PLACE, bytes(&channel.place)?);
-    let operations = vec![ClientOperation::insert(table, row), place];
-    match kernel.beside().execute_and_commit(operations).await {
+    let place = bytes(&channel.place)?;
+    let inserted = steadily(kernel, async || {
+        let table = table(kernel).await?;
+        let place = put(table, channel.number, part::PLACE, place.clone());
+        let operations = vec![ClientOperation::insert(table, row.clone()), place];
+        kernel.beside().execute_and_commit(operations).await
+    });
+    match inserted.await {
         Err(Failure::Aborted(refusal) | Failure::Refused(refusal))
             if refusal.code == ErrorCode::RowExists =>
         {
@@ -209,13 +229,12 @@ pub(crate) async fn order(
     settings: &Settings,
     place: Option<&Place>,
 ) -> Result<(), Failure> {
-    let table = table(kernel).await?;
-    let mut operations = vec![put(table, number, part::SETTINGS, bytes(settings)?)];
+    let mut values = vec![(part::SETTINGS, bytes(settings)?)];
     if let Some(place) = place {
-        operations.push(put(table, number, part::PLACE, bytes(place)?));
-        operations.push(put(table, number, part::STATUS, bytes(&Status::default())?));
+        values.push((part::PLACE, bytes(place)?));
+        values.push((part::STATUS, bytes(&Status::default())?));
     }
-    kernel.beside().execute_and_commit(operations).await.map(|_| ())
+    put_all(kernel, number, &values).await
 }
 
 /// Has a channel run no more, as it has failed; unless it was started anew meanwhile.
@@ -237,16 +256,17 @@ pub(crate) async fn tell(kernel: &Kernel, number: u64, status: &Status) -> Resul
     for text in [&mut status.io_error.1, &mut status.sql_error.1] {
         text.truncate(text.floor_char_boundary(TEXT_MAX));
     }
-    let value = put(table(kernel).await?, number, part::STATUS, bytes(&status)?);
-    kernel.beside().execute_and_commit(vec![value]).await.map(|_| ())
+    put_all(kernel, number, &[(part::STATUS, bytes(&status)?)]).await
 }
 
 /// Removes a channel.
 pub(crate) async fn remove(kernel: &Kernel, number: u64) -> Result<(), Failure> {
-    let table = table(kernel).await?;
     for part in [part::STATUS, part::PLACE, part::SETTINGS] {
-        let delete = ClientOperation::delete(table, key(number, part));
-        match kernel.beside().execute_and_commit(vec![delete]).await {
+        let deleted = steadily(kernel, async || {
+            let delete = ClientOperation::delete(table(kernel).await?, key(number, part));
+            kernel.beside().execute_and_commit(vec![delete]).await
+        });
+        match deleted.await {
             Err(Failure::Aborted(refusal) | Failure::Refused(refusal))
                 if refusal.code == ErrorCode::RowNotFound => {}
             other => drop(other?),

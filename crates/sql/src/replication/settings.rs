@@ -54,11 +54,12 @@ pub(super) fn change(channel: &mut Channel, options: &[SourceOption]) -> Result<
                 settings.tls_authorities = (!path.is_empty()).then_some(path);
             }
             "IGNORE_SERVER_IDS" => settings.ignored_servers = servers(option)?,
-            // What is so anyway, or only says how: compression is not asked for, a key of the
-            // source is asked for where a login needs it, and no accounts are checked.
-            "GET_SOURCE_PUBLIC_KEY" | "SOURCE_PUBLIC_KEY_PATH" | "SOURCE_TLS_VERSION" => {}
-            "SOURCE_TLS_CIPHERSUITES" | "SOURCE_COMPRESSION_ALGORITHMS" => {}
-            "SOURCE_ZSTD_COMPRESSION_LEVEL" | "REQUIRE_ROW_FORMAT" => {}
+            "GET_SOURCE_PUBLIC_KEY" => settings.asks_key = whole(option, 1)? == 1,
+            // What is so anyway: compression is not asked for, and no accounts are checked.
+            "SOURCE_COMPRESSION_ALGORITHMS" | "SOURCE_ZSTD_COMPRESSION_LEVEL" => {}
+            "REQUIRE_ROW_FORMAT" => {}
+            "SOURCE_PUBLIC_KEY_PATH" | "SOURCE_TLS_VERSION" if is_off(option) => {}
+            "SOURCE_TLS_CIPHERSUITES" if is_off(option) => {}
             "SOURCE_DELAY" | "SOURCE_CONNECTION_AUTO_FAILOVER" if is_off(option) => {}
             "SOURCE_BIND" | "NETWORK_NAMESPACE" | "SOURCE_SSL_CERT" if is_off(option) => {}
             "SOURCE_SSL_KEY" | "SOURCE_SSL_CAPATH" | "SOURCE_SSL_CIPHER" if is_off(option) => {}
@@ -195,6 +196,8 @@ mod tests {
         let mut channel = Channel { settings: new(), ..Channel::default() };
         assert_eq!(changed(&mut channel, "SOURCE_DELAY = 0, SOURCE_BIND = ''"), Ok(false));
         assert_eq!(changed(&mut channel, "SOURCE_DELAY = 5"), Err(1235));
+        assert_eq!(changed(&mut channel, "SOURCE_PUBLIC_KEY_PATH = 'key.pem'"), Err(1235));
+        assert_eq!(changed(&mut channel, "SOURCE_TLS_VERSION = 'TLSv1.3'"), Err(1235));
         assert_eq!(changed(&mut channel, "SOURCE_SOMETHING = 5"), Err(1235));
         assert_eq!(changed(&mut channel, "SOURCE_PORT = 70000"), Err(1210));
         assert_eq!(changed(&mut channel, "SOURCE_HOST = 5"), Err(1210));
