@@ -212,16 +212,18 @@ fn optional(map: &mut TableMap, kind: u8, mut field: Reader<'_>) -> Result<(), M
                 column.name = String::from_utf8_lossy(field.lenenc_bytes()?).into_owned();
             }
         }
-        8 => {
+        // A key of whole columns, or one with the lengths of its prefixes.
+        8 | 9 => {
             while !field.is_empty() {
                 let at = usize::from(number(&mut field)?);
                 if at >= map.columns.len() {
                     return Err(Malformed);
                 }
-                map.primary_key.push(at);
+                let characters = if kind == 9 { u32::from(number(&mut field)?) } else { 0 };
+                map.primary_key.push((at, characters));
             }
         }
-        // Members, geometries, prefixes of keys, what is seen.
+        // Members, geometries, what is seen.
         _ => {}
     }
     Ok(())

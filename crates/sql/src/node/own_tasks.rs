@@ -107,9 +107,7 @@ impl SqlNode {
             self.no_channels_at = index;
             return;
         }
-        let (seed, clock_base) = (ctx.prng().next_u64(), self.options.clock_base);
-        self.start(ctx, REPLICATOR, |kernel, shared| {
-            kernel.seed(seed);
+        self.start_seeded(ctx, REPLICATOR, |kernel, shared, clock_base| {
             Box::pin(replica::watch(kernel, shared, clock_base))
         });
     }
