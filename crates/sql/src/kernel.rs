@@ -307,6 +307,13 @@ pub enum Failure {
     OutcomeUnknown(TransactionId),
 }
 
+impl Failure {
+    /// Whether the kernel refused with this code, the request alone or the whole transaction.
+    pub(crate) fn is_refusal(&self, code: ErrorCode) -> bool {
+        matches!(self, Self::Refused(refusal) | Self::Aborted(refusal) if refusal.code == code)
+    }
+}
+
 /// A batch that did not succeed as a whole.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rejected {

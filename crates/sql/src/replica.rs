@@ -1,6 +1,5 @@
 //! Who applies the replication channels of the cluster: follows the binary log of a MySQL or
-//! MariaDB
-//! server, or of another cluster, and makes its changes here.
+//! MariaDB server, or of another cluster, and makes its changes here.
 //!
 //! Walk-through: `docs/internals/streams.md`; why it is so:
 //! `docs/decisions/0078-following-a-source.md`.
@@ -13,13 +12,11 @@
 //!    successor goes on behind the last transaction that was made: each is made once.
 //! 2. Statements that change definitions are no part of transactions. One that was begun and whose
 //!    end nobody has written down is run again, and has been done if it says that it has.
-//! 3. Whoever has lost the channel makes nothing: the place that it goes on from is not the
-//!    one that
-//!    is written any more.
+//! 3. Whoever has lost the channel makes nothing: the place that it goes on from is not the one
+//!    that is written any more.
 //! # Failure
-//! A lost connection is made anew after a pause. A change that cannot be made stops the
-//! channel, with
-//! an error that names it.
+//! A lost connection is made anew after a pause. A change that cannot be made stops the channel,
+//! with an error that names it.
 //! # Not here
 //! What is said of channels (`replication`), connections (the host).
 

@@ -22,7 +22,7 @@ use stdx::Duration;
 use super::options::Options;
 use super::{now, shown_time};
 use crate::backup_jobs::host::{self, BackupKey, BackupRequest, failed};
-use crate::kernel::{Failure, Kernel};
+use crate::kernel::Kernel;
 use crate::result::{Outcome, ResultColumn, ResultWriter};
 use crate::session::Session;
 use row::{Order, Status};
@@ -168,9 +168,4 @@ pub(crate) fn shown_moment(micros: i64) -> String {
 fn time(kernel: &Kernel, clock_base: i64) -> i64 {
     let since = i64::try_from(kernel.now().as_nanos() / 1_000).unwrap_or(i64::MAX);
     clock_base.saturating_add(since)
-}
-
-/// Whether a refusal has this code.
-fn is_refused(failure: &Failure, code: model::ErrorCode) -> bool {
-    matches!(failure, Failure::Refused(refusal) | Failure::Aborted(refusal) if refusal.code == code)
 }

@@ -44,7 +44,6 @@ fn set_bytes(members: usize) -> u8 {
 }
 
 /// What TABLE_MAP says of a column.
-#[expect(clippy::too_many_lines, reason = "an arm for each type")]
 pub(super) fn described(definition: &ColumnDefinition, json_is_text: bool) -> MapColumn {
     let sql_type = &definition.sql_type;
     let fraction = || vec![sql_type.decimals];
@@ -84,17 +83,7 @@ pub(super) fn described(definition: &ColumnDefinition, json_is_text: bool) -> Ma
         TypeKind::Json => (column::JSON, vec![4]),
         kind => (column::BLOB, vec![length_bytes(kind)]),
     };
-    let is_number = matches!(
-        sql_type.kind,
-        TypeKind::TinyInt
-            | TypeKind::SmallInt
-            | TypeKind::MediumInt
-            | TypeKind::Int
-            | TypeKind::BigInt
-            | TypeKind::Float
-            | TypeKind::Double
-            | TypeKind::Decimal
-    );
+    let is_number = sql_type.kind.is_number();
     let collation = match kind {
         column::STRING | column::VARCHAR | column::ENUM | column::SET => Some(sql_type.collation),
         column::BLOB if json_is_text && sql_type.kind == TypeKind::Json => {

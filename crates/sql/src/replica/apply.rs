@@ -20,6 +20,7 @@ use sqltype::{Datum, TypeKind};
 use super::{Applier, cell, statement};
 use crate::catalog::TableDefinition;
 use crate::catalog::names::TableName;
+use crate::catalog::text::quoted;
 use crate::dispatch;
 use crate::prepared::Prepared;
 use crate::result::Outcome;
@@ -202,11 +203,6 @@ impl Target {
     }
 }
 
-/// A name in quotes.
-fn quoted(name: &str) -> String {
-    format!("`{}`", name.replace('`', "``"))
-}
-
 fn shown(value: &Datum) -> String {
     match value {
         Datum::Null => "NULL".to_owned(),
@@ -276,24 +272,21 @@ impl Applier {
 
     /// The table that rows go to, with the statements that it has been given.
     async fn target(&mut self, map: &TableMap, name: &TableName) -> Result<Target, SqlError> {
-        for attempt in 0..2 {
-            if let Some(known) = self.targets.remove(&name.full()) {
-                let now = self.session.permanent_named(name);
-                let same = now.is_ok_and(|now| {
-                    now.table.version == known.definition.table.version
-                        && now.table.id == known.definition.table.id
-                });
-                if same && known.map.columns == map.columns {
-                    return Ok(known);
-                }
-            }
-            match Target::of(&self.session, map, name) {
-                Ok(target) => return Ok(target),
-                // Another SQL node may have changed it a moment ago.
-                Err(error) if attempt == 1 => return Err(error),
-                Err(_) => drop(self.session.catch_up().await),
+        if let Some(known) = self.targets.remove(&name.full()) {
+            let now = self.session.permanent_named(name);
+            let same = now.is_ok_and(|now| {
+                now.table.version == known.definition.table.version
+                    && now.table.id == known.definition.table.id
+            });
+            if same && known.map.columns == map.columns {
+                return Ok(known);
             }
         }
+        if let Ok(target) = Target::of(&self.session, map, name) {
+            return Ok(target);
+        }
+        // Another SQL node may have changed it a moment ago.
+        self.session.catch_up().await;
         Target::of(&self.session, map, name)
     }
 

@@ -1,9 +1,8 @@
 //! Values of a source as values of columns here.
 //!
 //! # Guarantees
-//! A value becomes what the same value is that a client stores, or an error that names what
-//! does not
-//! fit. Whether it fits its column is checked where it is stored.
+//! A value becomes what the same value is that a client stores, or an error that names what does
+//! not fit. Whether it fits its column is checked where it is stored.
 
 use collation::CollationId;
 use mysql_wire::binlog::image::{Cell, Clock, Day};
@@ -30,15 +29,8 @@ enum Kind {
 
 fn kind_of(sql_type: &TypeKind) -> Kind {
     match sql_type {
-        TypeKind::TinyInt
-        | TypeKind::SmallInt
-        | TypeKind::MediumInt
-        | TypeKind::Int
-        | TypeKind::BigInt
-        | TypeKind::Float
-        | TypeKind::Double
-        | TypeKind::Decimal
-        | TypeKind::Bit => Kind::Number,
+        kind if kind.is_number() => Kind::Number,
+        TypeKind::Bit => Kind::Number,
         TypeKind::Year => Kind::Year,
         TypeKind::Date | TypeKind::DateTime | TypeKind::Timestamp => Kind::Moment,
         TypeKind::Time => Kind::Span,

@@ -111,9 +111,8 @@ fn container(
     })
 }
 
-/// Bytes behind their length: seven bits in a byte, the lowest first, the highest bit set in
-/// all but
-/// the last.
+/// Bytes behind their length: seven bits in a byte, the lowest first, the highest bit set in all
+/// but the last.
 fn with_length(bytes: &[u8]) -> Option<&[u8]> {
     let mut length = 0_usize;
     for (at, byte) in bytes.iter().take(5).enumerate() {

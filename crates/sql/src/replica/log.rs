@@ -140,34 +140,29 @@ impl Applier {
     fn unknown(&self, head: &Head) -> Result<(), End> {
         let why = match head.kind {
             foreign::INTVAR | foreign::RAND | foreign::USER_VAR => {
-                "a variable of a statement: \
-                the source needs binlog_format = ROW"
+                "a variable of a statement: the source needs binlog_format = ROW"
             }
             foreign::APPEND_BLOCK
             | foreign::DELETE_FILE
             | foreign::BEGIN_LOAD_QUERY
             | foreign::EXECUTE_LOAD_QUERY => {
-                "a file of LOAD DATA: the source needs binlog_format \
-                = ROW"
+                "a file of LOAD DATA: the source needs binlog_format = ROW"
             }
             foreign::XA_PREPARE => "a prepared XA transaction",
             foreign::PARTIAL_UPDATE_ROWS => {
-                "parts of JSON values: the source needs \
-                binlog_row_value_options = ''"
+                "parts of JSON values: the source needs binlog_row_value_options = ''"
             }
             foreign::TRANSACTION_PAYLOAD => {
                 "a compressed transaction: the source needs \
-                binlog_transaction_compression = OFF"
+                 binlog_transaction_compression = OFF"
             }
             foreign::GTID_TAGGED => "a GTID with a tag",
             foreign::MARIADB_START_ENCRYPTION => "encryption of the log",
             foreign::MARIADB_QUERY_COMPRESSED => {
-                "a compressed statement: the source needs \
-                log_bin_compress = OFF"
+                "a compressed statement: the source needs log_bin_compress = OFF"
             }
             kind if foreign::MARIADB_ROWS_COMPRESSED.contains(&kind) => {
-                "compressed rows: the \
-                source needs log_bin_compress = OFF"
+                "compressed rows: the source needs log_bin_compress = OFF"
             }
             _ if head.may_be_ignored() => return Ok(()),
             _ => "something that is not known",

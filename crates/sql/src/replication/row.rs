@@ -213,11 +213,7 @@ pub(crate) async fn insert(kernel: &Kernel, channel: &Channel) -> Result<bool, F
         kernel.beside().execute_and_commit(operations).await
     });
     match inserted.await {
-        Err(Failure::Aborted(refusal) | Failure::Refused(refusal))
-            if refusal.code == ErrorCode::RowExists =>
-        {
-            Ok(false)
-        }
+        Err(failure) if failure.is_refusal(ErrorCode::RowExists) => Ok(false),
         other => other.map(|_| true),
     }
 }
@@ -267,8 +263,7 @@ pub(crate) async fn remove(kernel: &Kernel, number: u64) -> Result<(), Failure> 
             kernel.beside().execute_and_commit(vec![delete]).await
         });
         match deleted.await {
-            Err(Failure::Aborted(refusal) | Failure::Refused(refusal))
-                if refusal.code == ErrorCode::RowNotFound => {}
+            Err(failure) if failure.is_refusal(ErrorCode::RowNotFound) => {}
             other => drop(other?),
         }
     }

@@ -29,7 +29,7 @@ use super::base::{Base, Task};
 use super::definitions::{definitions, is_archived};
 use super::log::{Definitions, Writer};
 use super::row::{self, Order, Status};
-use super::{is_refused, shown_moment};
+use super::shown_moment;
 use crate::backup_jobs::chain::{Chain, ChainStart, Segment, SegmentHead};
 use crate::backup_jobs::host::{
     BackupFiles, BackupKey, BackupReply, BackupRequest, LOOK_AGAIN, ask, done, failed, given,
@@ -511,8 +511,8 @@ impl Driver {
         loop {
             match kernel.await_durable(Epoch(through), false).await {
                 Ok(_) => break,
-                Err(failure) if is_refused(&failure, ErrorCode::NoDisk) => break,
-                Err(failure) if is_refused(&failure, ErrorCode::OutcomeUnknown) => {
+                Err(failure) if failure.is_refusal(ErrorCode::NoDisk) => break,
+                Err(failure) if failure.is_refusal(ErrorCode::OutcomeUnknown) => {
                     return Err(End::Broken("the whole cluster was restarted".to_owned()));
                 }
                 Err(_) => kernel.sleep(AGAIN).await?,

@@ -4,7 +4,6 @@ use client::{ClientOperation, ScanSpec};
 use model::{ColumnId, ColumnType, ErrorCode, Expression, TableId, Value};
 use serde::{Deserialize, Serialize};
 
-use super::is_refused;
 use crate::kernel::{Failure, Kernel};
 use crate::own_table::{OwnTable, steadily};
 
@@ -122,7 +121,7 @@ pub(super) async fn insert(kernel: &Kernel, number: u64, order: &Order) -> Resul
         kernel.beside().execute_and_commit(vec![insert]).await
     });
     match inserted.await {
-        Err(failure) if is_refused(&failure, ErrorCode::RowExists) => Ok(false),
+        Err(failure) if failure.is_refusal(ErrorCode::RowExists) => Ok(false),
         other => other.map(|_| true),
     }
 }
@@ -168,7 +167,7 @@ pub(super) async fn remove(kernel: &Kernel, number: u64) -> Result<(), Failure> 
 
 fn gone_is_fine<T>(result: Result<T, Failure>) -> Result<(), Failure> {
     match result {
-        Err(failure) if is_refused(&failure, ErrorCode::RowNotFound) => Ok(()),
+        Err(failure) if failure.is_refusal(ErrorCode::RowNotFound) => Ok(()),
         other => other.map(|_| ()),
     }
 }
