@@ -8,6 +8,7 @@ mod backup;
 mod chaos;
 mod clients;
 mod compression;
+mod configuration;
 mod connectors;
 mod deadlocks;
 mod differential;

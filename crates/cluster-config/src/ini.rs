@@ -48,7 +48,7 @@ impl SectionKind {
         }
     }
 
-    fn parse(name: &str) -> Option<SectionKind> {
+    pub(crate) fn parse(name: &str) -> Option<SectionKind> {
         NAMES.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)
     }
 }

@@ -9,6 +9,7 @@
 //! Reading files, looking up hosts, handing configurations around: the processes do that.
 
 mod advice;
+mod assign;
 mod canonical;
 mod cluster;
 mod compare;

@@ -12,6 +12,7 @@
 mod catalog;
 mod groups;
 
+use model::cluster::Configured;
 use model::{
     ClusterId, ClusterState, Command, ControlIndex, Epoch, ErrorCode, Incarnation, Member,
     MemberStatus, NodeId, NodeRole, Returned, SchemaChange, SessionId, cluster,
@@ -26,9 +27,10 @@ pub fn apply(state: &ClusterState, index: ControlIndex, command: &Command) -> Cl
     let mut next = state.clone();
     next.index = index;
     match command {
-        Command::Found { cluster } => {
+        Command::Found { cluster, protocol } => {
             if next.id == ClusterId(0) {
                 next.id = *cluster;
+                next.protocol = *protocol;
             }
         }
         Command::AddMember { node, incarnation, voter, role, workers } => {
@@ -58,6 +60,13 @@ pub fn apply(state: &ClusterState, index: ControlIndex, command: &Command) -> Cl
         Command::RetireGroup { group } => groups::retire(&mut next, *group),
         Command::DropGroup { group } => groups::drop(&mut next, *group),
         Command::Reorganize { wanted } => groups::reorganize(&mut next, *wanted),
+        Command::Configure { text, revision } => {
+            let before = next.configured.as_ref();
+            if let Some(after) = Configured::after(before, text, revision) {
+                next.configured = Some(after);
+            }
+        }
+        Command::Finalize { protocol } => next.protocol = next.protocol.max(*protocol),
         Command::TakeoverDone { node, incarnation } => {
             next.takeovers.retain(|t| t.node != *node || t.incarnation != *incarnation);
         }

@@ -16,6 +16,7 @@
 //!    before it. It stays there.
 
 mod change;
+mod configuration;
 mod layout;
 mod pieces;
 mod setting;
@@ -35,6 +36,9 @@ use crate::ids::{
 use crate::schema::{Column, Description, LargeForm, Table};
 
 pub use change::{StateChange, TableChange};
+pub use configuration::{
+    CONFIGURATION_BYTES_MAX, Configured, REVISION_BYTES_MAX, REVISIONS_MAX, Revision,
+};
 pub use layout::{Layout, Moves};
 pub use pieces::{Assembled, CatalogPiece, Pieces, StateAssembly, StatePiece, StatePieces};
 pub use setting::{SETTINGS_BYTES_MAX, SETTINGS_MAX, Setting, SettingChange, Settings};
@@ -181,6 +185,14 @@ pub struct ClusterState {
     /// Variables of SQL nodes that were given values for all of them.
     #[serde(default)]
     pub settings: Arc<Settings>,
+    /// The protocol version that founded the cluster, or ended its last upgrade; 0 of programs
+    /// that did not tell. Asked for by [`ClusterState::finalized`].
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub protocol: u16,
+    /// The configuration that nodes are started with; none before a management node has brought
+    /// one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub configured: Option<Configured>,
     /// Source of identities of tables, indexes and streams.
     pub next_id: u32,
     /// Answers to the last schema change of each session, so that a repeat is recognised.
@@ -192,6 +204,14 @@ pub struct ClusterState {
 
 /// The number of a schema change among those of its session, and how it ended.
 pub type SchemaAnswer = (u64, Result<TableId, crate::ErrorCode>);
+
+/// Left out of the format, so that what older programs wrote stays as it is.
+fn is_zero(number: &u16) -> bool {
+    *number == 0
+}
+
+/// The protocol version of the programs before an upgrade had an end that was told.
+const PROTOCOL_UNTOLD: u16 = 17;
 
 /// A shared map as a map of the format.
 mod entries {
@@ -477,6 +497,9 @@ pub enum Command {
     Found {
         /// Drawn by the founder.
         cluster: ClusterId,
+        /// The protocol version whose commands the log may have.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        protocol: u16,
     },
     /// Admits a node in status `Joining`. An older life of it must be gone.
     AddMember {
@@ -565,6 +588,20 @@ pub enum Command {
         /// Whether they are to be moved.
         wanted: bool,
     },
+    /// Gives the cluster another configuration. One that was not made of the present version changes
+    /// nothing.
+    Configure {
+        /// Canonical text of a `config.ini`.
+        text: String,
+        /// What is remembered of the change.
+        revision: Revision,
+    },
+    /// Ends an upgrade: the log may have commands of this protocol version from now on, which older
+    /// programs cannot read.
+    Finalize {
+        /// The version.
+        protocol: u16,
+    },
     /// All transactions of a dead life are settled.
     TakeoverDone {
         /// The dead node.
@@ -593,12 +630,19 @@ impl Command {
             | Command::RetireGroup { .. }
             | Command::DropGroup { .. }
             | Command::Reorganize { .. } => 17,
+            Command::Configure { .. } | Command::Finalize { .. } => 18,
             _ => 1,
         }
     }
 }
 
 impl ClusterState {
+    /// The newest protocol version whose commands may be logged, if all members speak it: older
+    /// programs come back until an operator ends an upgrade.
+    pub fn finalized(&self) -> u16 {
+        self.protocol.max(PROTOCOL_UNTOLD)
+    }
+
     /// The member, if `incarnation` is the life of `node` that belongs to the cluster.
     pub fn member(&self, node: NodeId, incarnation: Incarnation) -> Option<&Member> {
         self.members.get(&node).filter(|member| member.incarnation == incarnation)

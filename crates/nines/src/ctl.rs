@@ -10,6 +10,7 @@
 
 mod backup;
 mod certificates;
+mod config;
 mod end;
 mod events;
 mod groups;
@@ -18,6 +19,7 @@ mod look;
 mod show;
 pub(crate) mod table;
 mod terminal;
+mod upgrade;
 mod words;
 
 use std::io::{self, Write};
@@ -33,7 +35,7 @@ use runtime::{NodeCredentials, NodeFiles};
 
 use crate::complain;
 use crate::role::credentials::renew_operator;
-use crate::role::request::{Access, AskError, Configuration, NodeVersion, Request, Sight, Subject};
+use crate::role::request::{Access, AskError, NodeVersion, Request, Sight, Subject};
 use crate::role::status::{ClusterStatus, NodeStatus};
 use crate::role::survivability::Survivability;
 use crate::role::{Connect, JoinOptions};
@@ -205,11 +207,8 @@ impl Session<'_> {
                 let told: Vec<NodeVersion> = self.ask(&Request::Versions)?;
                 self.answer(json, &told, |told| show::versions(told))
             }
-            What::Config => {
-                let told: Configuration =
-                    self.ask(&Request::Configuration { role: String::new() })?;
-                self.config(json, &told)
-            }
+            What::Config(order) => config::run(self, json, &order),
+            What::Upgrade(order) => upgrade::run(self, json, order),
             What::Memory(only) => {
                 let told = look::memory(&self.look(Subject::Memory)?, only);
                 self.answer(json, &told, look::memory_text)
@@ -252,17 +251,6 @@ impl Session<'_> {
             (Some(only), []) => Err(format!("there is no node {only} in the configuration")),
             _ => self.answer(json, &nodes, |nodes| show::states(nodes)),
         }
-    }
-
-    fn config(&mut self, json: bool, told: &Configuration) -> Result<(), String> {
-        /// What is told of the configuration.
-        #[derive(Serialize)]
-        struct Told<'a> {
-            fingerprint: &'a str,
-            text: &'a str,
-        }
-        let plain = Told { fingerprint: &told.fingerprint, text: &told.text };
-        self.answer(json, &plain, |_| show::config(told))
     }
 
     fn help(&mut self, about: Option<&str>) -> Result<(), String> {

@@ -8,6 +8,7 @@
 //! # Not here
 //! The faults themselves (`world`).
 
+mod configuration;
 mod disks;
 mod groups;
 mod hangs;

@@ -127,6 +127,9 @@ fn course(world: &mut World, chaos: &mut Chaos, lab: &Rc<Lab>) -> Result<(), Str
     reach(world, "the tables are made", 60, |_| lab.phase() == Phase::Working)?;
     world.run_for(Duration::from_millis(300));
     let floor = world.newest_epoch();
+    Chaos::configure(world, 1);
+    reach(world, "a configuration is logged", 30, |world| configured(world).is_some())?;
+    Chaos::configure(world, 2);
     chaos.grow(world);
     chaos.rage(world);
     reach(world, "all nodes are active again", 90, World::all_active)?;
@@ -151,15 +154,23 @@ fn course(world: &mut World, chaos: &mut Chaos, lab: &Rc<Lab>) -> Result<(), Str
     reach(world, "the audit ends", 90, |_| lab.phase() == Phase::Audited)?;
     reach(world, "all nodes are active at the end", 30, World::all_active)?;
     rest(world);
+    Chaos::check_configured(world);
     if world.has_disks() {
         // Nothing that is at rest for long enough is lost.
         let digests = world.digests();
         chaos.final_black_out(world);
         reach(world, "all nodes are active after the last power loss", 90, World::all_active)?;
+        let before = configured(world);
         rest(world);
         world.check_digests(&digests);
+        Chaos::check_configured(world);
+        assert_eq!(configured(world), before, "the configuration is another one");
     }
     Ok(())
+}
+
+fn configured(world: &World) -> Option<model::cluster::Configured> {
+    world.newest_state().configured.clone()
 }
 
 fn rest(world: &mut World) {

@@ -38,7 +38,7 @@ use model::{
 use crate::{Envelope, Message};
 
 /// The newest version of the messages that this program speaks.
-pub const PROTOCOL_VERSION: u16 = 17;
+pub const PROTOCOL_VERSION: u16 = 18;
 /// The oldest version that it speaks.
 pub const PROTOCOL_VERSION_MIN: u16 = 1;
 

@@ -298,7 +298,8 @@ impl Control {
             return;
         }
         if self.state.id == ClusterId(0) {
-            self.propose(Command::Found { cluster: self.consensus.cluster() });
+            let (cluster, protocol) = (self.consensus.cluster(), self.versions.own);
+            self.propose(Command::Found { cluster, protocol });
             return;
         }
         if self.own_member().is_none() {
@@ -755,7 +756,7 @@ impl Control {
 
     /// A command that another actor or node wants logged.
     pub(super) fn lead_proposal(&mut self, command: &Command) {
-        if command.since() > self.versions.of_all() {
+        if !self.may_log(command) {
             return; // Who asked for it did not know yet that a member is older.
         }
         if let Command::Activate { node, incarnation } = command {

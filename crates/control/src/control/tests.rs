@@ -4,6 +4,7 @@ mod restart;
 mod world;
 
 use actor::Mutation;
+use model::cluster::Revision;
 use model::{Epoch, ErrorCode, MemberStatus, SchemaChange};
 use stdx::Prng;
 use wire::NodeLife;
@@ -863,5 +864,52 @@ fn deaths_inside_handlers_end_in_recovery() {
         world.await_active();
         world.run(1_000);
         world.await_active();
+    }
+}
+
+/// Until an upgrade is finalized nothing is logged that the program of before cannot read, although
+/// all members could; and an older member keeps it from being finalized.
+#[test]
+fn nothing_newer_is_logged_before_an_upgrade_is_finalized() {
+    for seed in 0..5 {
+        let mut world = World::new(seed, 3, 1, 3);
+        let nodes = world.nodes();
+        // Founded by programs of a version before.
+        for node in &nodes {
+            world.crash(node.0);
+            world.older.insert(*node);
+        }
+        nodes.iter().for_each(|node| world.boot(*node));
+        world.await_active();
+        let propose = |world: &mut World, command: Command| {
+            let order = ControlMessage::Propose(Arc::new(command));
+            world.turn(NodeId(90), |control, ctx| {
+                let from = Address { actor: ActorKind::Client, ..ctx.me() };
+                control.handle(ctx, from, Message::Control(Box::new(order)));
+            });
+            world.run(500);
+        };
+        let (by, fingerprint) = ("somebody".to_owned(), "f".to_owned());
+        let (what, restarts) = (Vec::new(), Vec::new());
+        let revision = Revision { version: 1, at: 0, by, fingerprint, what, restarts };
+        let configure = Command::Configure { text: "[ndbd]".into(), revision };
+        let finalize = Command::Finalize { protocol: wire::PROTOCOL_VERSION };
+        for node in &nodes {
+            propose(&mut world, finalize.clone());
+            let finalized = world.state().finalized();
+            assert!(finalized < wire::PROTOCOL_VERSION, "seed {seed}: {node:?} is older");
+            world.older.remove(node);
+            restart(&mut world, node.0);
+        }
+        propose(&mut world, configure.clone());
+        assert_eq!(world.state().configured, None, "seed {seed}: an older one may come back");
+        world.older.insert(NodeId(2));
+        restart(&mut world, 2);
+        world.older.clear();
+        restart(&mut world, 2);
+        propose(&mut world, finalize.clone());
+        assert_eq!(world.state().finalized(), wire::PROTOCOL_VERSION, "seed {seed}");
+        propose(&mut world, configure);
+        assert!(world.state().configured.is_some(), "seed {seed}");
     }
 }

@@ -9,6 +9,8 @@
 //!    is refused by whoever is asked for it, with `OlderNode`.
 //! 2. A node that holds a lease knows of no newer version than all members speak: a life of an
 //!    older one is admitted when every lease rests on a heartbeat that has told of it.
+//! 3. Until an upgrade is finalized the members speak what they spoke before it, so that each of
+//!    them may be replaced by the program of before.
 //! # Failure
 //! Whose version is not known counts as old. A new leader learns it with the first answers to its
 //! heartbeats, if it has not been told when the member began.
@@ -18,7 +20,7 @@
 use std::collections::BTreeMap;
 
 use actor::{Ctx, probe};
-use model::{Address, ClusterState, Incarnation, NodeId};
+use model::{Address, ClusterState, Command, Incarnation, NodeId};
 use stdx::{Duration, Instant};
 use wire::{ControlMessage, Message};
 
@@ -106,7 +108,19 @@ impl Control {
         let now = ctx.now();
         self.versions.asker.take_if(|asker| now.since(asker.asked) > ASKS_AGAIN);
         let oldest = self.versions.oldest(&self.state, self.node);
-        self.all_speak(ctx, oldest);
+        // As long as an upgrade may be taken back, nobody makes what older programs cannot read.
+        self.all_speak(ctx, oldest.min(self.state.finalized()));
+    }
+
+    /// Whether all members can read a command, and those that may come back.
+    pub(super) fn may_log(&self, command: &Command) -> bool {
+        match command {
+            // Its end is what an upgrade waits for.
+            Command::Finalize { protocol } => {
+                *protocol <= self.versions.oldest(&self.state, self.node)
+            }
+            other => other.since() <= self.versions.of_all(),
+        }
     }
 
     /// What all members speak is known anew; those that follow this node hear of it.

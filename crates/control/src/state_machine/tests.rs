@@ -1,5 +1,6 @@
 //! Membership in the state machine: admission, placement, removal, the survival rules.
 
+use model::cluster::Revision;
 use model::{Column, ColumnType, StateChange, TableId, Value};
 
 use super::*;
@@ -28,7 +29,7 @@ pub(super) struct Log {
 impl Log {
     pub(super) fn new() -> Self {
         let mut log = Self { state: ClusterState::default() };
-        log.run(Command::Found { cluster: ClusterId(7) });
+        log.run(Command::Found { cluster: ClusterId(7), protocol: 0 });
         log
     }
 
@@ -512,4 +513,51 @@ fn states_of_older_programs_have_no_layouts() {
     }
     let read: ClusterState = serde_json::from_str(&text).unwrap();
     assert_eq!(read, log.state);
+}
+
+fn configure(version: u64, text: &str) -> Command {
+    let what = vec!["DataMemory of node 1: 1G to 2G".to_string()];
+    let (by, fingerprint) = ("somebody".to_string(), "f".to_string());
+    let revision = Revision { version, at: 1, by, fingerprint, what, restarts: vec![1] };
+    Command::Configure { text: text.to_owned(), revision }
+}
+
+#[test]
+fn of_two_changes_of_one_configuration_one_counts_and_it_outlives_restarts() {
+    let mut log = Log::started(2, 2);
+    let text = |log: &Log| log.state.configured.as_ref().map(|configured| configured.text.clone());
+    log.run(configure(2, "nobody"));
+    assert_eq!(text(&log), None, "there is no version 1 yet");
+    log.run(configure(1, "first"));
+    log.run(configure(2, "second"));
+    log.run(configure(2, "another"));
+    assert_eq!(text(&log).as_deref(), Some("second"));
+    assert!(
+        moot(&log.state, &configure(2, "another")) && !moot(&log.state, &configure(3, "third"))
+    );
+    // Written and read, whole or in pieces, it is the same.
+    let read: ClusterState =
+        serde_json::from_slice(&serde_json::to_vec(&log.state).unwrap()).unwrap();
+    assert_eq!(read.configured, log.state.configured);
+    assert_eq!(log.state.without_pieces().configured, log.state.configured);
+    // A table that changes later does not bring the text along again.
+    let before = log.state.clone();
+    create_table(&mut log, "a");
+    let change = serde_json::to_string(&StateChange::between(&before, &log.state)).unwrap();
+    assert!(!change.contains("second") && !change.contains("configured"), "{change}");
+    assert_eq!(text(&log).as_deref(), Some("second"));
+}
+
+#[test]
+fn an_upgrade_is_finalized_once_and_for_all() {
+    let mut log = Log::started(2, 2);
+    assert_eq!(log.state.finalized(), 17, "who founded it did not tell");
+    let written = serde_json::to_string(&log.state).unwrap();
+    assert!(!written.contains("protocol"), "older programs wrote it as it is: {written}");
+    log.run(Command::Finalize { protocol: 19 });
+    log.run(Command::Finalize { protocol: 18 });
+    assert_eq!(log.state.finalized(), 19);
+    let mut log = Log { state: ClusterState::default() };
+    log.run(Command::Found { cluster: ClusterId(7), protocol: 18 });
+    assert_eq!(log.state.finalized(), 18);
 }

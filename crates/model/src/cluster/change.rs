@@ -11,7 +11,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use stdx::{Change, SharedMap};
 
-use super::{ClusterState, SchemaAnswer};
+use super::{ClusterState, Configured, SchemaAnswer};
 use crate::ids::{ClusterId, ControlIndex, NodeId, SessionId, TableId};
 use crate::schema::{Description, Table};
 
@@ -34,6 +34,9 @@ pub struct StateChange {
     /// Accounts that are different; none for those that are gone.
     #[serde(default)]
     accounts: Vec<(Arc<str>, Option<Description>)>,
+    /// The configuration, if it is different; none that is different does not occur.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    configured: Option<Configured>,
     /// Sessions with another answer, in the order of the later state; none for those forgotten.
     answers: Vec<(SessionId, Option<SchemaAnswer>)>,
 }
@@ -76,13 +79,14 @@ impl ClusterState {
         self.id != before.id || workers(self) != workers(before) || held(self) != held(before)
     }
 
-    /// The state without tables, databases, accounts and answers to schema changes.
+    /// The state without tables, databases, accounts, configuration and answers to schema changes.
     fn without_catalog(&self) -> Self {
         Self {
             tables: SharedMap::new(),
             table_names: SharedMap::new(),
             databases: SharedMap::new(),
             accounts: SharedMap::new(),
+            configured: None,
             schema_answers: SharedMap::new(),
             schema_sessions: Default::default(),
             ..self.clone()
@@ -101,7 +105,10 @@ impl StateChange {
         let sessions = after.schema_sessions.iter().rev().take(given.len()).rev();
         let given = sessions.map(|session| (*session, given.get(session).copied().flatten()));
         let tables = after.table_changes(before);
+        let version = |state: &ClusterState| state.configured.as_ref().map(Configured::version);
+        let other = version(after) != version(before);
         Self {
+            configured: after.configured.clone().filter(|_| other),
             since: before.index,
             rest: after.without_catalog(),
             tables: tables.map(|c| (*c.key, c.after.cloned())).collect(),
@@ -138,6 +145,7 @@ impl StateChange {
             table_names: before.table_names.clone(),
             databases: before.databases.clone(),
             accounts: before.accounts.clone(),
+            configured: self.configured.clone().or_else(|| before.configured.clone()),
             schema_answers: before.schema_answers.clone(),
             schema_sessions: before.schema_sessions.clone(),
             ..self.rest.clone()

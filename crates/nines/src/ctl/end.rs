@@ -95,10 +95,50 @@ pub(super) fn roll(
     patience: Duration,
 ) -> Result<(), String> {
     let status = cluster.status().map_err(|error| error.to_string())?;
-    if let Some(why) = incomplete(&status) {
+    let all: Vec<u16> = status.nodes.iter().map(|node| node.node).collect();
+    roll_nodes(cluster, &status, &all, &[], order(&status), (force, patience))
+}
+
+/// `upgrade`: management nodes first, as they hand to others what only a new program may know.
+pub(super) fn upgrade(
+    cluster: &mut dyn Remote,
+    force: bool,
+    patience: Duration,
+) -> Result<(), String> {
+    let status = cluster.status().map_err(|error| error.to_string())?;
+    let all: Vec<u16> = status.nodes.iter().map(|node| node.node).collect();
+    let mut order = order(&status);
+    order.sort_by_key(|node| node.role == "data");
+    roll_nodes(cluster, &status, &all, &[], order, (force, patience))
+}
+
+/// Restarts some of the nodes, one after the other, each when nothing is missing. Those that are
+/// new need not be there.
+pub(super) fn roll_some(
+    cluster: &mut dyn Remote,
+    which: &[u16],
+    new: &[u16],
+    force: bool,
+    patience: Duration,
+) -> Result<(), String> {
+    let status = cluster.status().map_err(|error| error.to_string())?;
+    roll_nodes(cluster, &status, which, new, order(&status), (force, patience))
+}
+
+/// Restarts nodes in an order, of which those are left out that are not meant or are new.
+fn roll_nodes(
+    cluster: &mut dyn Remote,
+    status: &ClusterStatus,
+    which: &[u16],
+    new: &[u16],
+    mut order: Vec<NodeStatus>,
+    (force, patience): (bool, Duration),
+) -> Result<(), String> {
+    if let Some(why) = incomplete(status, new) {
         return Err(format!("no rolling restart now: {why}"));
     }
-    if status.replicas < 2 && !force {
+    let stops_all = order.iter().any(|node| node.role == "data" && which.contains(&node.node));
+    if status.replicas < 2 && stops_all && !force {
         return Err(
             "no rolling restart: there is one copy of each row (NoOfReplicas=1), so that each \
              restart stops the cluster; use `stop all`, and start the nodes again"
@@ -106,13 +146,15 @@ pub(super) fn roll(
         );
     }
     let began = cluster.now();
-    let order = order(&status);
+    order.retain(|node| which.contains(&node.node) && !new.contains(&node.node));
     let ids: Vec<u16> = order.iter().map(|node| node.node).collect();
-    cluster.say(&format!("restarts {}, one after the other", list(&ids)));
+    if !ids.is_empty() {
+        cluster.say(&format!("restarts {}, one after the other", list(&ids)));
+    }
     for (at, node) in order.iter().enumerate() {
         let step = format!("[{}/{}] ", at + 1, order.len());
         if at > 0 {
-            let status = wait_for_completeness(cluster, node, &step, patience)?;
+            let status = wait_for_completeness(cluster, node, new, (&step, patience))?;
             if find(&status, node.node)?.incarnation != node.incarnation {
                 cluster.say(&format!("{step}node {}: has been restarted meanwhile", node.node));
                 continue;
@@ -121,8 +163,11 @@ pub(super) fn roll(
         restart_one(cluster, node, &step, force, patience)?;
     }
     let took = seconds(cluster.now().saturating_sub(began));
-    cluster.say(&format!("{} nodes have been restarted in {took}", order.len()));
+    if !order.is_empty() {
+        cluster.say(&format!("{} nodes have been restarted in {took}", order.len()));
+    }
     let rest = status.nodes.iter().filter(|node| node.connected && node.port.is_none());
+    let rest = rest.filter(|node| which.contains(&node.node));
     let rest: Vec<u16> = rest.map(|node| node.node).collect();
     if !rest.is_empty() {
         cluster.say(&format!("SQL nodes are restarted where they run: {}", list(&rest)));
@@ -226,15 +271,15 @@ fn not_back(node: &NodeStatus, is_new: bool, state: &str, since: Duration) -> St
 fn wait_for_completeness(
     cluster: &mut dyn Remote,
     next: &NodeStatus,
-    step: &str,
-    patience: Duration,
+    new: &[u16],
+    (step, patience): (&str, Duration),
 ) -> Result<ClusterStatus, String> {
     let began = cluster.now();
     let mut told = None;
     let mut good = 0;
     loop {
         let why = match cluster.status() {
-            Ok(status) => match incomplete(&status) {
+            Ok(status) => match incomplete(&status, new) {
                 None if good >= STEADY => return Ok(status),
                 None => {
                     good += 1;
@@ -294,12 +339,13 @@ fn wait_for_end(cluster: &mut dyn Remote, node: &NodeStatus, step: &str) -> Resu
     }
 }
 
-/// Why a node must not go away now.
-fn incomplete(status: &ClusterStatus) -> Option<String> {
+/// Why a node must not go away now; those that are new have not to be there yet.
+fn incomplete(status: &ClusterStatus, new: &[u16]) -> Option<String> {
     if !status.serves {
         return Some("the cluster does not serve".into());
     }
-    let mut kernel = status.nodes.iter().filter(|node| node.port.is_some());
+    let is_new = |node: &NodeStatus| new.contains(&node.node) && !node.connected;
+    let mut kernel = status.nodes.iter().filter(|node| node.port.is_some() && !is_new(node));
     if let Some(node) = kernel.find(|node| node.status != "started") {
         let remedy = match node.connected {
             true => String::new(),

@@ -4,7 +4,7 @@
 //! Pure: the same answer gives the same text.
 
 use super::table::Table;
-use crate::role::request::{Configuration, NodeVersion};
+use crate::role::request::NodeVersion;
 use crate::role::status::{ClusterStatus, GroupStatus, NodeStatus, list};
 use crate::role::survivability::Survivability;
 
@@ -141,11 +141,6 @@ pub(super) fn versions(nodes: &[NodeVersion]) -> String {
         table.row([node.node.to_string(), node.role.clone(), version]);
     }
     format!("nines ctl {}\n\n{}", env!("CARGO_PKG_VERSION"), table.text(0))
-}
-
-/// `config`.
-pub(super) fn config(told: &Configuration) -> String {
-    format!("# fingerprint {}\n{}", told.fingerprint, told.text)
 }
 
 #[cfg(test)]

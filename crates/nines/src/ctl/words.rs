@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use cluster_config::nearest;
 
-use super::{backup, certificates, groups};
+use super::{backup, certificates, config, groups, upgrade};
 use crate::role::news::Level;
 
 /// What a line asks for.
@@ -43,7 +43,10 @@ pub(super) enum What {
     Locks,
     Survivability,
     Version,
-    Config,
+    /// About the configuration.
+    Config(config::Order),
+    /// About an upgrade.
+    Upgrade(upgrade::Order),
     /// NDB's ALL STOP ends the data nodes, SHUTDOWN all that can be.
     Stop {
         whom: Whom,
@@ -86,6 +89,8 @@ impl What {
             What::AcceptLoss(_) | What::RotateKeys(_) | What::Backup(_) => false,
             What::NodeGroups(order) => order.only_reads(),
             What::Certificates(order) => order.only_reads(),
+            What::Config(order) => order.only_reads(),
+            What::Upgrade(order) => *order == upgrade::Order::Look,
             _ => true,
         }
     }
@@ -99,7 +104,7 @@ pub(super) struct Word {
 }
 
 /// All words, in the order of the help.
-pub(super) const WORDS: [Word; 24] = [
+pub(super) const WORDS: [Word; 25] = [
     word("show", "show", "the nodes by role, who holds which rows, and warnings"),
     word("status", "status [N]", "each node's state in one line; N STATUS, ALL STATUS"),
     word("groups", "groups", "node groups: who has all rows, who is being given them"),
@@ -163,7 +168,19 @@ pub(super) const WORDS: [Word; 24] = [
         "a backup of all, made by the SQL node of this host in its BackupDataDir",
     ),
     word("abort", "abort backup ID", "ends a backup that `start backup` makes"),
-    word("config", "config", "the configuration in use, and its fingerprint"),
+    word(
+        "config",
+        "config [show|history|diff FILE|set …|apply FILE]",
+        "the configuration in the control log: what is in use, who has changed it, what a file would \
+         change; set SECTION.PARAMETER=VALUE (ndbd.DataMemory=2G, 49.HttpPort=9090) and apply change \
+         it, with --restart for restarts in turn",
+    ),
+    word(
+        "upgrade",
+        "upgrade [status|finalize] [--timeout S]",
+        "restarts management and data nodes in turn with the program that is installed now; finalize \
+         ends the upgrade, after which the program of before cannot come back",
+    ),
     word("version", "version", "the version that each node runs"),
     word("help", "help [WORD]", "this text, or more about a word"),
 ];
@@ -208,7 +225,7 @@ pub(super) fn parse(words: &[String]) -> Result<Order, String> {
     Ok(Order { what, json })
 }
 
-/// Reads an order about tokens, certificates or backups, where letter case is that of names, files
+/// Reads an order about tokens, certificates, backups or the configuration, where letter case is that of names, files
 /// and passwords.
 fn about_names(first: &str, rest: &[String]) -> Option<Result<Order, String>> {
     let lower = first.to_ascii_lowercase();
@@ -219,6 +236,17 @@ fn about_names(first: &str, rest: &[String]) -> Option<Result<Order, String>> {
         let rest: Vec<&str> = rest.into_iter().filter(|word| !word.is_empty()).collect();
         let order = backup::read(&lower, &rest).map(What::Backup);
         return Some(order.map(|what| Order { what, json: false }));
+    }
+    if let "config" | "configuration" = lower.as_str() {
+        let json = rest.iter().any(|word| word == "--json");
+        let rest: Vec<&str> = rest.iter().map(|word| word.trim_end_matches(';')).collect();
+        let rest: Vec<&str> =
+            rest.into_iter().filter(|word| !word.is_empty() && *word != "--json").collect();
+        let order = config::read(&rest, PATIENCE).map(What::Config);
+        return Some(order.and_then(|what| match json && !what.only_reads() {
+            true => Err(ONLY_READS.into()),
+            false => Ok(Order { what, json }),
+        }));
     }
     let read = match lower.as_str() {
         "token" | "tokens" => certificates::token,
@@ -286,6 +314,15 @@ fn what(words: &[String]) -> Result<What, String> {
         "create" | "drop" | "drain" | "rebalance" => {
             groups::read(first, rest).map(What::NodeGroups)
         }
+        "upgrade" => match rest {
+            ["status"] => Ok(What::Upgrade(upgrade::Order::Look)),
+            ["finalize"] => Ok(What::Upgrade(upgrade::Order::Finalize)),
+            given => {
+                let Options { force, patience, .. } =
+                    options(first, given, &["-f", "--force", "--timeout"])?;
+                Ok(What::Upgrade(upgrade::Order::Run { force, patience }))
+            }
+        },
         "accept-loss" => match rest {
             [epoch] => epoch.parse().map(What::AcceptLoss).map_err(|_| {
                 format!("`{epoch}` is no epoch; `events` shows which the cluster would go back to")
@@ -311,7 +348,6 @@ fn plain(first: &str, rest: &[&str]) -> Result<What, String> {
         "locks" => What::Locks,
         "survivability" => What::Survivability,
         "version" => What::Version,
-        "config" | "configuration" => What::Config,
         "quit" | "exit" | "bye" | "\\q" => {
             if rest.first() == Some(&"single") {
                 return foreign("exit-single");

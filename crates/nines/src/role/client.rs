@@ -26,6 +26,8 @@ pub(crate) struct Connect(Vec<(String, u16)>);
 /// What a process has been given.
 pub(crate) struct Given {
     pub(crate) config: ClusterConfig,
+    /// Its version in the control log; 0 of a file.
+    pub(crate) version: u64,
     pub(crate) node: NodeId,
     /// Its certificate, if it has one.
     pub(crate) credentials: Option<NodeCredentials>,
@@ -134,7 +136,7 @@ impl Connect {
         let begun = self.until_answered(happenings, REFUSALS_MAX, move |connect: &Connect| {
             connect.try_begin(role, wanted, &access)
         });
-        Ok(begun?.map(|(config, node)| Given { config, node, credentials }))
+        Ok(begun?.map(|(config, version, node)| Given { config, version, node, credentials }))
     }
 
     /// Gets a certificate for a key by a token, as soon as a management node answers; of which
@@ -221,13 +223,14 @@ impl Connect {
         role: &str,
         wanted: Option<NodeId>,
         access: &Access,
-    ) -> Result<(ClusterConfig, NodeId), AskError> {
+    ) -> Result<(ClusterConfig, u64, NodeId), AskError> {
         let told: Configuration =
             self.ask(&Request::Configuration { role: role.to_string() }, access)?;
+        let version = told.version;
         let (config, free) = understood(told)?;
         let node = choose(&config, role, wanted, &free)?;
         let _: bool = self.ask(&Request::Claim { node: node.0, role: role.to_string() }, access)?;
-        Ok((config, node))
+        Ok((config, version, node))
     }
 
     fn try_join(

@@ -48,7 +48,7 @@ pub(crate) fn run(options: &DataOptions) -> Result<(), String> {
     let Some(joined) = joined else { return Ok(()) };
     let node = joined.node().or(options.node);
     let given = options.connect.begin("data", node, joined.0, &happenings)?;
-    let Some(Given { config, node, credentials }) = given else { return Ok(()) };
+    let Some(Given { config, version, node, credentials }) = given else { return Ok(()) };
     let own = config.node(node).ok_or_else(|| format!("node {} is not configured", node.0))?;
     let credentials = credentials_of(own, credentials)?;
     let on_links = link_credentials(&config, own, credentials.as_ref());
@@ -70,7 +70,7 @@ pub(crate) fn run(options: &DataOptions) -> Result<(), String> {
     let listeners = listen(&config, own, on_links.is_some())?;
     let memory = (kernel.data_memory * u64::from(threads)) >> 20;
     let log = log_of(node);
-    let service = service(send.clone(), keys, credentials.clone(), own.allow_insecure());
+    let service = service(send.clone(), keys, credentials.clone(), (own.allow_insecure(), version));
     local::serve(&addresses(own, on_links.is_some())?, &service.answer)?;
     if let Some(credentials) = &credentials {
         let log = log.clone();
@@ -122,7 +122,7 @@ pub(super) fn service(
     send: Sender<Happening>,
     keys: Option<NodeKeys>,
     tls: Option<NodeCredentials>,
-    insecure: bool,
+    (insecure, configuration): (bool, u64),
 ) -> Service {
     let send = Mutex::new(send);
     let answer = move |asker: &Asker, body: &[u8], out: &mut dyn Write| {
@@ -132,6 +132,7 @@ pub(super) fn service(
                 Request::Leave { restart } => ask_to_leave(&send, restart),
                 Request::RotateOwnKeys => value(&NewKeys::of(NodeKeys::rotate(keys.as_ref())?)),
                 Request::Version => value(&env!("CARGO_PKG_VERSION")),
+                Request::Running => value(&configuration),
                 other => Err(format!("ask a management node: {other:?}")),
             }
         });

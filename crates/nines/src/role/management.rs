@@ -1,10 +1,14 @@
 //! `nines management`: a management node. It has the configuration, gives out ids, breaks ties,
 //! keeps the cluster log, and answers operators.
 
+mod change;
 mod cluster_log;
+mod configured;
+mod configuring;
 mod growth;
 pub(crate) mod one_process;
 pub(crate) mod registry;
+mod upgrade;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -30,8 +34,8 @@ use super::lost_links::LostLinks;
 use super::operator::{Board, Operator};
 use super::process::{Life, after, live, watching};
 use super::request::{
-    Access, AskError, CertificateRequest, Configuration, NewKeys, NodeVersion, Request, Sight,
-    Subject, WorkerSight, answer, ask, value,
+    Access, AskError, CertificateRequest, NewKeys, NodeVersion, Request, Sight, Subject,
+    WorkerSight, answer, ask, value,
 };
 use super::rights;
 use super::status::{ClusterStatus, other_groups};
@@ -47,6 +51,7 @@ use crate::machine;
 use crate::process::{Happening, watch_signals};
 use crate::root_password::Announcement;
 use cluster_log::{ClusterLog, Input, LogSetup};
+use configured::{InUse, Keeper, Start, at_start};
 use registry::{Applicant, Registry, Shared};
 
 /// The options of `nines management`.
@@ -65,7 +70,11 @@ struct Desk {
     keys: Option<NodeKeys>,
     /// From what this process has been started.
     options: ManagementOptions,
-    config: ClusterConfig,
+    /// The configuration in use, and how it is kept.
+    in_use: InUse,
+    keeper: Mutex<Keeper>,
+    /// The version of the configuration at the start of this process.
+    started_with: u64,
     own: NodeId,
     board: Board,
     endpoint: Endpoint,
@@ -120,12 +129,13 @@ fn ready_line(config: &ClusterConfig, own: &Node) -> String {
 pub(crate) fn run(options: &ManagementOptions) -> Result<(), String> {
     let (send, happenings) = channel();
     watch_signals(send.clone())?;
-    let config = read(&options.file)?;
-    let own = choose(&config, options.node)?;
-    let node = own.id;
+    let start = read(options)?;
+    let config = start.config.clone();
+    let node = start.own;
+    let own = config.node(node).ok_or_else(|| format!("node {} is not configured", node.0))?;
     let mut kernel = config.kernel(node, 1, 0);
-    let base = own.directory().unwrap_or_else(|| ".".into());
-    let path = Path::new(&base).join(format!("node-{}", node.0));
+    let path = start.directory.clone();
+    let base = path.parent().unwrap_or(Path::new(".")).to_path_buf();
     let encryption = options.keys.for_node(&config, own)?;
     let directory = kernel.disk.then(|| DataDirectory::open(&path, node, &encryption)).transpose();
     let directory = directory.map_err(|error| error.to_string())?;
@@ -139,7 +149,9 @@ pub(crate) fn run(options: &ManagementOptions) -> Result<(), String> {
     let credentials = papers.credentials;
     let on_links = link_credentials(&config, own, credentials.as_ref());
     let listeners = listen(&config, own, on_links.is_some())?;
-    let log = cluster_log(&config, own, on_disk.then_some(Path::new(&base)))?;
+    let keeper = Keeper::new(&start, options, on_disk);
+    let in_use = keeper.in_use.clone();
+    let log = cluster_log(&config, own, on_disk.then_some(&*base))?;
     let board = Board::default();
     let endpoint = Endpoint::new(vec![(node, Role::Management)]);
     papers.made.iter().for_each(|line| log.tell(Input::Note(line.clone())));
@@ -147,7 +159,9 @@ pub(crate) fn run(options: &ManagementOptions) -> Result<(), String> {
     let desk = Arc::new(Desk {
         keys,
         options: options.clone(),
-        config: config.clone(),
+        in_use: in_use.clone(),
+        keeper: Mutex::new(keeper),
+        started_with: start.version,
         own: node,
         board: board.clone(),
         endpoint: endpoint.clone(),
@@ -160,7 +174,7 @@ pub(crate) fn run(options: &ManagementOptions) -> Result<(), String> {
     });
     let service = desk.clone().service();
     local::serve_operators(&addresses(own, on_links.is_some())?, &service.answer)?;
-    let follower = follower(&log, &config, node, board);
+    let follower = follower(&log, &in_use, node, board);
     let started = Cluster::start(Setup {
         config: Arc::new(kernel),
         threads: 1,
@@ -182,6 +196,7 @@ pub(crate) fn run(options: &ManagementOptions) -> Result<(), String> {
     desk.books().incarnation = cluster.incarnation(node);
     desk.clone().watch_links()?;
     desk.clone().keep_registry()?;
+    desk.clone().keep_configuration()?;
     let ready = ready_line(&config, own);
     let keep = |what: &str| log.tell(Input::Note(what.to_string()));
     let announcement = Announcement::at_once();
@@ -205,18 +220,13 @@ fn cluster_log(
 }
 
 /// Makes the actor that follows the cluster, and tells the log what changes.
-fn follower(
-    log: &ClusterLog,
-    config: &ClusterConfig,
-    node: NodeId,
-    board: Board,
-) -> ApplicationFactory {
-    let (log, config) = (log.clone(), Arc::new(config.clone()));
+fn follower(log: &ClusterLog, in_use: &InUse, node: NodeId, board: Board) -> ApplicationFactory {
+    let (log, in_use) = (log.clone(), in_use.clone());
     Arc::new(move |_| {
-        let (log, config) = (log.clone(), config.clone());
+        let (log, in_use) = (log.clone(), in_use.clone());
         let watcher = move |after: &ClusterState, before: Option<&ClusterState>| {
             let drafts = match before {
-                Some(before) => news::of_change(&config, before, after),
+                Some(before) => news::of_change(&in_use.config(), before, after),
                 None => vec![news::first_sight(node, after)],
             };
             log.tell(Input::News(drafts));
@@ -289,13 +299,13 @@ fn host_names(own: &Node) -> Vec<String> {
 }
 
 /// Reads the configuration; what is worth saying about it goes to standard error.
-fn read(file: &Path) -> Result<ClusterConfig, String> {
-    let parsed = parse(file).map_err(|(why, problems)| {
+fn read(options: &ManagementOptions) -> Result<Start, String> {
+    let start = at_start(options).map_err(|(why, problems)| {
         problems.iter().for_each(|problem| complain(problem));
         why
     })?;
-    parsed.1.iter().for_each(|notice| complain(notice));
-    Ok(parsed.0)
+    start.notices.iter().for_each(|notice| complain(notice));
+    Ok(start)
 }
 
 /// Parses a configuration: with what is worth saying about it, or why it cannot be used and what
@@ -316,21 +326,20 @@ fn parse(file: &Path) -> Result<(ClusterConfig, Vec<String>), (String, Vec<Strin
     }
 }
 
-/// Why a management node that is told to restart with the configuration that is in its file now
-/// would not come back, or would harm the cluster.
+/// Why a management node that is told to restart with what it would start with now, the file or
+/// what the control log had, would not come back, or would harm the cluster.
 fn hinders(
     options: &ManagementOptions,
     running: (&ClusterConfig, NodeId),
     state: &ClusterState,
     is_secure: bool,
 ) -> Option<String> {
-    let why = match parse(&options.file) {
+    let why = match at_start(options) {
         Err((why, problems)) => problems.into_iter().next().unwrap_or(why),
-        Ok((config, _)) => {
+        Ok(Start { config, own, .. }) => {
             let (name, wanted) = (running.0.name(), config.name());
-            let own = match choose(&config, options.node) {
-                Err(why) => return Some(why),
-                Ok(own) => own,
+            let Some(own) = config.node(own) else {
+                return Some(format!("node {} is not configured", own.0));
             };
             if own.id != running.1 {
                 format!("this process would be node {}", own.id.0)
@@ -433,7 +442,7 @@ impl Desk {
                 std::thread::sleep(LINKS_LOOK);
                 // What cannot be asked now is asked the next time.
                 if let Ok(sight) = self.board.glance(self.connected_without_rows()) {
-                    let news = self.lost_links().look(&self.config, &sight);
+                    let news = self.lost_links().look(&self.config(), &sight);
                     if !news.is_empty() {
                         self.log.tell(Input::News(news));
                     }
@@ -447,8 +456,9 @@ impl Desk {
     /// The nodes without rows that are connected.
     fn connected_without_rows(&self) -> Vec<NodeId> {
         let connected: Vec<NodeId> = self.books().connected.keys().copied().collect();
+        let config = self.config();
         let is_data = |node: &NodeId| {
-            self.config.node(*node).is_some_and(|node| node.role == ConfiguredRole::Data)
+            config.node(*node).is_some_and(|node| node.role == ConfiguredRole::Data)
         };
         connected.into_iter().filter(|node| !is_data(node)).collect()
     }
@@ -483,6 +493,7 @@ impl Desk {
                 rights::check(asker, &request, insecure)?;
                 match request {
                     Request::Certificates(request) => self.certificates(asker, request),
+                    Request::Configure(order) => self.configure(asker, &order),
                     request => self.decide(request),
                 }
             });
@@ -492,7 +503,7 @@ impl Desk {
 
     /// Whether the network is trusted, as the configuration says.
     fn is_insecure(&self) -> bool {
-        self.config.node(self.own).is_some_and(Node::allow_insecure)
+        self.config().node(self.own).is_some_and(Node::allow_insecure)
     }
 
     /// How another data or management node is asked.
@@ -506,29 +517,40 @@ impl Desk {
         Access::to_node(self.credentials.clone(), self.is_insecure(), expected)
     }
 
-    fn configuration(&self, free: Vec<u16>) -> Result<serde_json::Value, String> {
-        let fingerprint = self.config.fingerprint().to_string();
-        value(&Configuration { text: self.config.canonical(), fingerprint, free })
-    }
-
     fn decide(&self, request: Request) -> Result<serde_json::Value, String> {
         match request {
             Request::Certificates(_) => Err("certificates are somebody else's matter".into()),
             Request::Configuration { role } => {
                 let free = if role.is_empty() { Vec::new() } else { self.free(&role)? };
-                self.configuration(free)
+                let mut told = self.configuration(free);
+                if role.is_empty() {
+                    told.pending = self.pending_restarts();
+                }
+                value(&told)
             }
+            Request::Fingerprint => value(&self.config().fingerprint().to_string()),
+            Request::Upgrade => value(&upgrade::status(&self.board.state())),
+            Request::Finalize => {
+                let status = self.finalize()?;
+                self.note(&format!("the upgrade is finalized: protocol {}", status.finalized));
+                value(&status)
+            }
+            Request::Revisions => value(&self.revisions()),
+            Request::Running => value(&self.started_with),
+            Request::Configure(_) => Err("that takes somebody who orders it".into()),
             Request::Claim { node, role } => self.claim(NodeId(node), &role),
             Request::Status => {
                 let others = self.other_configurations();
+                let config = self.config();
                 let books = self.books();
                 let own = (self.own, books.incarnation);
                 let state = self.board.state();
-                let mut status = ClusterStatus::of(&self.config, own, &state, &books.connected);
+                let mut status = ClusterStatus::of(&config, own, &state, &books.connected);
                 status.compare(&others);
                 status.unheard(&books.unheard);
                 drop(books);
-                status.warnings.extend(self.lost_links().warnings(&self.config));
+                status.warnings.extend(self.lost_links().warnings(&config));
+                status.file_differs(self.file_differs());
                 if let Some(refusal) = self.refusal() {
                     status.refused(refusal.text);
                 }
@@ -545,7 +567,7 @@ impl Desk {
             Request::Survivability => {
                 let mut heard: BTreeSet<NodeId> = self.books().connected.keys().copied().collect();
                 heard.insert(self.own);
-                value(&Survivability::of(&self.config, &self.board.state(), &heard))
+                value(&Survivability::of(&self.config(), &self.board.state(), &heard))
             }
             Request::Look { at: Subject::Figures } => value(&self.figures()?),
             Request::Look { at } => value(&self.board.look(at, Vec::new())?),
@@ -556,7 +578,8 @@ impl Desk {
             Request::End { node, restart, force } => self.end(NodeId(node), restart, force),
             Request::Leave { restart } => {
                 // Whoever has read the file once runs on with that as long as it is not restarted.
-                let running = (&self.config, self.own);
+                let config = self.config();
+                let running = (&*config, self.own);
                 let is_secure = self.credentials.is_some();
                 let state = self.board.state();
                 if let Some(why) =
@@ -576,24 +599,27 @@ impl Desk {
 
     /// The fingerprints of the configurations that other management nodes have which are connected.
     fn other_configurations(&self) -> Vec<(u16, String)> {
-        let others = self.config.nodes_of(ConfiguredRole::Management);
+        let config = self.config();
+        let own = config.fingerprint().to_string();
+        let others = config.nodes_of(ConfiguredRole::Management);
         let mut told = Vec::new();
         for node in others.filter(|node| node.id != self.own) {
             let books = self.books();
             let Some(life) = books.connected.get(&node.id).copied() else { continue };
-            let known = books
-                .configurations
-                .get(&node.id)
-                .filter(|(of, asked, _)| *of == life && asked.elapsed() < CONFIGURATION_KEPT);
+            let known = books.configurations.get(&node.id).filter(|(of, asked, told)| {
+                // One of the two may have been the first to hear of a change.
+                let is_same = told.as_ref().is_none_or(|told| *told == own);
+                let kept = if is_same { CONFIGURATION_KEPT } else { DIFFERENCE_KEPT };
+                *of == life && asked.elapsed() < kept
+            });
             let known = known.map(|(_, _, fingerprint)| fingerprint.clone());
             drop(books);
             let fingerprint = known.unwrap_or_else(|| {
-                let request = Request::Configuration { role: String::new() };
+                let request = Request::Fingerprint;
                 let place = node.host().zip(node.port());
                 let access = self.access(node);
-                let answer =
-                    place.and_then(|place| ask::<Configuration>(place, &request, &access).ok());
-                let fingerprint = answer.map(|told| told.fingerprint);
+                let fingerprint =
+                    place.and_then(|place| ask::<String>(place, &request, &access).ok());
                 let entry = (life, Instant::now(), fingerprint.clone());
                 self.books().configurations.insert(node.id, entry);
                 fingerprint
@@ -606,13 +632,15 @@ impl Desk {
     /// Ids of a role that nobody has, those meant for it first.
     fn free(&self, role: &str) -> Result<Vec<u16>, String> {
         let roles = roles(role)?;
+        let config = self.config();
         let books = self.books();
-        let nodes = roles.iter().flat_map(|role| self.config.nodes_of(*role));
+        let nodes = roles.iter().flat_map(|role| config.nodes_of(*role));
         Ok(nodes.filter(|node| books.is_free(node.id)).map(|node| node.id.0).collect())
     }
 
     fn claim(&self, node: NodeId, role: &str) -> Result<serde_json::Value, String> {
-        let found = self.config.node(node);
+        let config = self.config();
+        let found = config.node(node);
         let found = found.ok_or_else(|| format!("node {} is not in the configuration", node.0))?;
         if !roles(role)?.contains(&found.role) {
             return Err(format!("node {} is a {} node in the configuration", node.0, found.role));
@@ -627,7 +655,8 @@ impl Desk {
 
     /// Passes the wish for a node's end on to it.
     fn end(&self, node: NodeId, restart: bool, force: bool) -> Result<serde_json::Value, String> {
-        let found = self.config.node(node);
+        let config = self.config();
+        let found = config.node(node);
         let found = found.ok_or_else(|| format!("node {} is not in the configuration", node.0))?;
         if !force && let Some(group) = needed_for(&self.board.state(), node) {
             return Err(format!(
@@ -660,7 +689,8 @@ impl Desk {
         if node == self.own {
             return self.decide(Request::RotateOwnKeys);
         }
-        let found = self.config.node(node);
+        let config = self.config();
+        let found = config.node(node);
         let found = found.ok_or_else(|| format!("node {} is not in the configuration", node.0))?;
         let (Some(host), Some(port)) = (found.host(), found.port()) else {
             return Err(format!("node {} has no disk", node.0));
@@ -704,7 +734,7 @@ impl Desk {
                     None => self.free(&role)?,
                 };
                 let is_free = |node: &u16| only.is_some() || !taken.contains(node);
-                self.configuration(free.into_iter().filter(is_free).collect())
+                value(&self.configuration(free.into_iter().filter(is_free).collect()))
             }
             CertificateRequest::Join { token, role, node, request, names } => {
                 self.check_member(&role, Some(node))?;
@@ -792,7 +822,8 @@ impl Desk {
             _ => return Err(registry::no_role(role)),
         };
         let Some(node) = node else { return Ok(()) };
-        let found = self.config.node(NodeId(node));
+        let config = self.config();
+        let found = config.node(NodeId(node));
         let found = found.ok_or_else(|| format!("node {node} is not in the configuration"))?;
         match allowed.contains(&found.role) {
             true => Ok(()),
@@ -829,12 +860,13 @@ impl Desk {
     }
 
     fn look_after_registry(&self) -> Result<(), String> {
-        let (Some(registry), Some(own)) = (&self.registry, self.config.node(self.own)) else {
+        let config = self.config();
+        let (Some(registry), Some(own)) = (&self.registry, config.node(self.own)) else {
             return Ok(());
         };
         let request = Request::Certificates(CertificateRequest::Ledger);
         let mut failed = None;
-        for node in self.config.nodes_of(ConfiguredRole::Management) {
+        for node in config.nodes_of(ConfiguredRole::Management) {
             let Some(place) = node.host().zip(node.port()).filter(|_| node.id != own.id) else {
                 continue;
             };
@@ -864,7 +896,7 @@ impl Desk {
             };
             NodeVersion { node: id.0, role, version }
         };
-        self.config.nodes().iter().map(of).collect()
+        self.config().nodes().iter().map(of).collect()
     }
 }
 
@@ -897,6 +929,8 @@ impl Books {
 /// How long the fingerprint of another management node's configuration is taken for the present
 /// one, which changes with a restart only.
 const CONFIGURATION_KEPT: Duration = Duration::from_secs(30);
+/// The same of one that is different.
+const DIFFERENCE_KEPT: Duration = Duration::from_secs(1);
 /// How often other management nodes are asked for what they have signed.
 const REGISTRY_LOOK: Duration = Duration::from_secs(2);
 /// How often nodes are asked for their links.

@@ -27,6 +27,19 @@ pub(crate) enum Request {
         /// `data` or `sql`, or empty to have a look only.
         role: String,
     },
+    /// A management node: what tells its configuration from others.
+    Fingerprint,
+    /// A management node: the changes of the configuration, oldest first.
+    Revisions,
+    /// A management node: another configuration, or what it would take.
+    Configure(ConfigureOrder),
+    /// A management node: whether the last upgrade has been ended.
+    Upgrade,
+    /// A management node: ends an upgrade, after which older programs cannot come back.
+    Finalize,
+    /// A node: the version of the configuration that it was started with; 0 for one that was never
+    /// in the control log.
+    Running,
     /// A management node: keeps an id for the asker, who is about to start as that node.
     Claim {
         /// The id.
@@ -89,6 +102,64 @@ pub(crate) enum Request {
     },
     /// A management node with the authority's key: about certificates and tokens.
     Certificates(CertificateRequest),
+}
+
+/// How far an upgrade is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct UpgradeStatus {
+    /// The protocol version that the cluster keeps to.
+    pub(crate) finalized: u16,
+    /// The newest that the management node that tells it knows.
+    pub(crate) newest: u16,
+}
+
+/// An order about the configuration.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ConfigureOrder {
+    /// The text of a `config.ini`; the present configuration without one.
+    pub(crate) text: Option<String>,
+    /// Values by name, as `ndbd.DataMemory=2G`.
+    pub(crate) assignments: Vec<String>,
+    /// Also what takes more than restarts in turn.
+    pub(crate) force: bool,
+    /// Nothing is changed, it is only told what would be.
+    pub(crate) look: bool,
+    /// Who orders it, as the asker says.
+    pub(crate) by: String,
+}
+
+/// What a change of the configuration does, or would.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ChangePlan {
+    /// The version after it, if it was done; that of before otherwise.
+    pub(crate) version: u64,
+    pub(crate) done: bool,
+    pub(crate) changes: Vec<PlannedChange>,
+    /// Nodes that run by it after a restart.
+    pub(crate) restarts: Vec<u16>,
+    /// Nodes that are new.
+    pub(crate) added: Vec<u16>,
+    pub(crate) warnings: Vec<String>,
+    /// Why it may not be done.
+    pub(crate) refused: Vec<String>,
+}
+
+/// A difference between two configurations.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct PlannedChange {
+    /// A parameter and whose it is, or a node.
+    pub(crate) what: String,
+    pub(crate) before: String,
+    pub(crate) after: String,
+    pub(crate) takes: String,
+}
+
+/// A node that runs by an older version of the configuration than it will after a restart.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct PendingRestart {
+    pub(crate) node: u16,
+    /// The version that it was started with.
+    pub(crate) version: u64,
 }
 
 /// An order about node groups.
@@ -333,6 +404,18 @@ pub(crate) struct Configuration {
     /// Tells configurations apart.
     #[serde(default)]
     pub(crate) fingerprint: String,
+    /// Its version in the control log; 0 of a file.
+    #[serde(default)]
+    pub(crate) version: u64,
+    /// Where it comes from.
+    #[serde(default)]
+    pub(crate) source: String,
+    /// Nodes that have to be restarted for it. Told to those who only have a look.
+    #[serde(default)]
+    pub(crate) pending: Vec<PendingRestart>,
+    /// What the file of the management node that tells it says otherwise.
+    #[serde(default)]
+    pub(crate) differs: Option<String>,
     /// Ids of the role that nobody has.
     pub(crate) free: Vec<u16>,
 }

@@ -59,7 +59,7 @@ pub(crate) fn run(options: &SqlOptions) -> Result<(), String> {
     let place = Place::take(&options.place, by_cluster)?;
     let node = joined.node().or(options.node);
     let given = connect_to.begin("sql", node, joined.0, &happenings)?;
-    let Some(Given { config, node, credentials }) = given else { return Ok(()) };
+    let Some(Given { config, node, credentials, .. }) = given else { return Ok(()) };
     let own = config.node(node).ok_or_else(|| format!("node {} is not configured", node.0))?;
     let credentials = credentials_of(own, credentials)?;
     let on_links = link_credentials(&config, own, credentials.as_ref());

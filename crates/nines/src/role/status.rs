@@ -180,6 +180,13 @@ impl ClusterStatus {
         }
     }
 
+    /// The file of the management node that tells it says something that has no effect.
+    pub(crate) fn file_differs(&mut self, how: Option<String>) {
+        let topic = "other-file".into();
+        let nodes = vec![self.told_by];
+        self.warnings.extend(how.map(|text| Warning { topic, nodes, text }));
+    }
+
     /// These nodes were lost without a sign that their processes have ended: who starts another one
     /// may find the first in its place.
     pub(crate) fn unheard(&mut self, nodes: &BTreeSet<NodeId>) {

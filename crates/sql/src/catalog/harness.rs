@@ -115,7 +115,7 @@ impl Harness {
         };
         let (node, incarnation) = (NodeId(1), Incarnation(1));
         let role = NodeRole::Data;
-        world.apply(&Command::Found { cluster: ClusterId(1) });
+        world.apply(&Command::Found { cluster: ClusterId(1), protocol: 0 });
         world.apply(&Command::AddMember {
             node,
             incarnation,

@@ -88,7 +88,7 @@ fn what_would_be_survived() {
 }
 
 #[test]
-fn versions_and_configuration() {
+fn versions_by_node() {
     let nodes = [
         NodeVersion { node: 1, role: "data".into(), version: Some("0.1.0".into()) },
         NodeVersion { node: 60, role: "sql".into(), version: None },
@@ -98,11 +98,4 @@ fn versions_and_configuration() {
         text.ends_with("node  role  version\n   1  data  0.1.0\n  60  sql   not told\n"),
         "{text}"
     );
-    let told =
-        Configuration { text: "[ndbd]\n".into(), fingerprint: "12ab".into(), free: Vec::new() };
-    assert_eq!(config_text(&told), "# fingerprint 12ab\n[ndbd]\n");
-}
-
-fn config_text(told: &Configuration) -> String {
-    super::config(told)
 }

@@ -17,6 +17,7 @@ use runtime::{Answer, ApplicationFactory, Asker, Cluster};
 use wire::News;
 
 use super::cluster_log::{ClusterLog, Input, LogSetup};
+use super::configured::InUse;
 use super::{Board, follower, news};
 use crate::role::request::{
     Configuration, NodeVersion, Request, Sight, Subject, WorkerSight, answer, value,
@@ -66,7 +67,12 @@ impl OneProcess {
 
     /// Makes the actor of the management node that follows the cluster.
     pub(crate) fn operator(&self) -> ApplicationFactory {
-        follower(&self.log, &self.config, self.nodes.management, self.board.clone())
+        follower(
+            &self.log,
+            &InUse::new(self.config.clone(), 0),
+            self.nodes.management,
+            self.board.clone(),
+        )
     }
 
     /// Takes note of what the management node tells.
@@ -109,8 +115,16 @@ impl OneProcess {
             Request::Configuration { ref role } if role.is_empty() => value(&Configuration {
                 text: self.config.canonical(),
                 fingerprint: self.config.fingerprint().to_string(),
+                version: 0,
+                source: "the options of `nines dev`".into(),
+                pending: Vec::new(),
+                differs: None,
                 free: Vec::new(),
             }),
+            Request::Fingerprint => value(&self.config.fingerprint().to_string()),
+            Request::Upgrade => value(&super::upgrade::status(&self.board.state())),
+            Request::Revisions => value(&Vec::<model::cluster::Revision>::new()),
+            Request::Running => value(&0_u64),
             Request::Versions => value(&self.versions()),
             Request::Version => value(&env!("CARGO_PKG_VERSION")),
             Request::Configuration { .. } | Request::Claim { .. } => {
@@ -120,6 +134,8 @@ impl OneProcess {
                 Err(format!("there are no certificates of nodes: {ONE_PROCESS}"))
             }
             Request::AcceptLoss { .. }
+            | Request::Configure(_)
+            | Request::Finalize
             | Request::Moves
             | Request::Grow(_)
             | Request::End { .. }

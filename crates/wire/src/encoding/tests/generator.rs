@@ -121,7 +121,7 @@ impl<'a> Generator<'a> {
         let command = |number| {
             let (session, change) = (SessionId::default(), change(number));
             Arc::new(match number % 3 {
-                0 => Command::Found { cluster: ClusterId(number) },
+                0 => Command::Found { cluster: ClusterId(number), protocol: 0 },
                 _ => Command::Schema { session, number, change },
             })
         };

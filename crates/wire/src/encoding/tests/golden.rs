@@ -144,7 +144,7 @@ fn bytes_of_a_condition() {
 #[test]
 fn bytes_of_the_control_plane() {
     let cluster = ClusterId(0x11);
-    let proposed = ControlMessage::Propose(Arc::new(Command::Found { cluster }));
+    let proposed = ControlMessage::Propose(Arc::new(Command::Found { cluster, protocol: 0 }));
     let json: String = r#"{"Found":{"cluster":17}}"#.bytes().map(|b| format!("{b:02x}")).collect();
     check(Message::Control(Box::new(proposed)), &format!("{ENVELOPE} 03 10 31 {json}"));
 
