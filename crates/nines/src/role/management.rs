@@ -927,7 +927,7 @@ impl Books {
 }
 
 /// How long the fingerprint of another management node's configuration is taken for the present
-/// one, which changes with a restart only.
+/// one.
 const CONFIGURATION_KEPT: Duration = Duration::from_secs(30);
 /// The same of one that is different.
 const DIFFERENCE_KEPT: Duration = Duration::from_secs(1);

@@ -177,7 +177,7 @@ fn come_and_go(
             after,
             takes,
         });
-        let grouped = case.after.spare_node_ids().iter().all(|spare| spare != id);
+        let grouped = !case.after.spare_node_ids().contains(id);
         if *role == Role::Data && case.state.started && grouped {
             plan.refused.push(format!(
                 "data node {0} would be in a node group from the start, and the cluster has its \

@@ -150,8 +150,8 @@ impl Desk {
             Some((node.id, ask::<u64>(place, &Request::Running, &self.access(node)).unwrap_or(0)))
         });
         let since = |id: NodeId, version: u64| {
-            let later = configured.revisions.iter().filter(|revision| revision.version > version);
-            later.into_iter().any(|revision| revision.restarts.contains(&id.0))
+            let mut later = configured.revisions.iter().filter(|later| later.version > version);
+            later.any(|revision| revision.restarts.contains(&id.0))
         };
         let pending = asked.filter(|(id, version)| since(*id, *version));
         pending.map(|(id, version)| PendingRestart { node: id.0, version }).collect()
