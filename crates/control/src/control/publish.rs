@@ -29,6 +29,12 @@ pub(super) struct SchemaWait {
 /// Most clients that wait for a schema change on one node.
 const SCHEMA_WAITS_MAX: usize = 1_024;
 
+/// Whether whoever asks for a command repeats it as long as somebody waits: it must not take effect
+/// later, when its order has failed long ago.
+fn is_repeated_by_asker(command: &Command) -> bool {
+    matches!(command, Command::Configure { .. } | Command::Finalize { .. })
+}
+
 impl Control {
     /// Applies what is committed, one state per command. True when there was anything.
     pub(super) fn apply_committed(&mut self, ctx: &mut Ctx<'_>) -> bool {
@@ -163,6 +169,9 @@ impl Control {
             }
             return;
         }
+        if is_repeated_by_asker(&command) {
+            return self.pass_to_leader(ctx, command);
+        }
         self.add_proposal(command);
         self.repeat_proposals(ctx);
     }
@@ -178,11 +187,15 @@ impl Control {
         let waits = self.schema_waits.values().map(|wait| wait.command.clone());
         let commands: Vec<Arc<Command>> = self.proposals.iter().cloned().chain(waits).collect();
         for command in commands {
-            if self.consensus.is_leader() {
-                self.lead_proposal(&command);
-            } else {
-                self.tell_leader(ctx, ControlMessage::Propose(command));
-            }
+            self.pass_to_leader(ctx, command);
+        }
+    }
+
+    fn pass_to_leader(&mut self, ctx: &mut Ctx<'_>, command: Arc<Command>) {
+        if self.consensus.is_leader() {
+            self.lead_proposal(&command);
+        } else {
+            self.tell_leader(ctx, ControlMessage::Propose(command));
         }
     }
 
