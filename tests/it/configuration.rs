@@ -77,7 +77,8 @@ fn all_management_nodes_have_one_configuration_whatever_ends() {
     assert!(why.contains("did you mean DataMemory?"), "{why}");
     let why = refused(&cluster, &["config", "set", "cluster.ClusterName=other"]);
     assert!(why.contains("--force"), "{why}");
-    // The whole cluster ends and comes back: its nodes get what was ordered, not what the file says.
+    // The whole cluster ends and comes back: its nodes get what was ordered, not what the file
+    // says.
     let nodes: Vec<u16> = cluster.nodes().collect();
     for node in nodes.iter().rev() {
         cluster.stop(*node);

@@ -165,8 +165,8 @@ fn taken_apart(assignment: &str) -> Result<(Target, &str, &str), String> {
 mod tests {
     use super::*;
 
-    const BASE: &str = "[cluster]\nClusterName=c\n[mgm]\nNodeId=49\n[ndbd default]\nNoOfReplicas=2\n\
-                        [ndbd]\nNodeId=1\n[ndbd]\nNodeId=2\nDataMemory=3G\n[api]\n[mysqld]\n";
+    const BASE: &str = "[cluster]\nClusterName=c\n[mgm]\nNodeId=49\n[ndbd default]\n\
+                        NoOfReplicas=2\n[ndbd]\nNodeId=1\n[ndbd]\nNodeId=2\nDataMemory=3G\n[api]\n[mysqld]\n";
 
     fn base() -> ClusterConfig {
         ClusterConfig::parse(BASE.as_bytes()).expect("it can be used").config

@@ -588,8 +588,8 @@ pub enum Command {
         /// Whether they are to be moved.
         wanted: bool,
     },
-    /// Gives the cluster another configuration. One that was not made of the present version changes
-    /// nothing.
+    /// Gives the cluster another configuration. One that was not made of the present version
+    /// changes nothing.
     Configure {
         /// Canonical text of a `config.ini`.
         text: String,

@@ -247,11 +247,10 @@ fn plan(told: &ChangePlan) -> String {
             if nodes.len() == 1 { "runs" } else { "run" }
         ),
     };
-    match told.done {
-        true => text += &format!("version {} is in use; {restarts}\n", told.version),
-        false => text += &format!("{restarts}\n"),
+    if told.done {
+        text += &format!("version {} is in use; ", told.version);
     }
-    text
+    text + &restarts + "\n"
 }
 
 const USAGE: &str = "`config [show]`, `config history`, `config diff FILE`, `config set \
@@ -325,7 +324,8 @@ mod tests {
         };
         assert_eq!(
             show(&told),
-            "# version 2, from the control log\n# node 1 runs by version 1 and has to be restarted\n\
+            "# version 2, from the control log\n\
+             # node 1 runs by version 1 and has to be restarted\n\
              # a file says something else\n# fingerprint f\n[ndbd]\nNodeId=1\n"
         );
         assert!(history(&[]).contains("no configuration yet"));

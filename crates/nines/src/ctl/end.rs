@@ -96,7 +96,7 @@ pub(super) fn roll(
 ) -> Result<(), String> {
     let status = cluster.status().map_err(|error| error.to_string())?;
     let all: Vec<u16> = status.nodes.iter().map(|node| node.node).collect();
-    roll_nodes(cluster, &status, &all, &[], order(&status), (force, patience))
+    roll_nodes(cluster, &status, &all, &[], order(&status), force, patience)
 }
 
 /// `upgrade`: management nodes first, as they hand to others what only a new program may know.
@@ -109,7 +109,7 @@ pub(super) fn upgrade(
     let all: Vec<u16> = status.nodes.iter().map(|node| node.node).collect();
     let mut order = order(&status);
     order.sort_by_key(|node| node.role == "data");
-    roll_nodes(cluster, &status, &all, &[], order, (force, patience))
+    roll_nodes(cluster, &status, &all, &[], order, force, patience)
 }
 
 /// Restarts some of the nodes, one after the other, each when nothing is missing. Those that are
@@ -122,7 +122,7 @@ pub(super) fn roll_some(
     patience: Duration,
 ) -> Result<(), String> {
     let status = cluster.status().map_err(|error| error.to_string())?;
-    roll_nodes(cluster, &status, which, new, order(&status), (force, patience))
+    roll_nodes(cluster, &status, which, new, order(&status), force, patience)
 }
 
 /// Restarts nodes in an order, of which those are left out that are not meant or are new.
@@ -132,7 +132,8 @@ fn roll_nodes(
     which: &[u16],
     new: &[u16],
     mut order: Vec<NodeStatus>,
-    (force, patience): (bool, Duration),
+    force: bool,
+    patience: Duration,
 ) -> Result<(), String> {
     if let Some(why) = incomplete(status, new) {
         return Err(format!("no rolling restart now: {why}"));
@@ -154,7 +155,7 @@ fn roll_nodes(
     for (at, node) in order.iter().enumerate() {
         let step = format!("[{}/{}] ", at + 1, order.len());
         if at > 0 {
-            let status = wait_for_completeness(cluster, node, new, (&step, patience))?;
+            let status = wait_for_completeness(cluster, node, new, &step, patience)?;
             if find(&status, node.node)?.incarnation != node.incarnation {
                 cluster.say(&format!("{step}node {}: has been restarted meanwhile", node.node));
                 continue;
@@ -272,7 +273,8 @@ fn wait_for_completeness(
     cluster: &mut dyn Remote,
     next: &NodeStatus,
     new: &[u16],
-    (step, patience): (&str, Duration),
+    step: &str,
+    patience: Duration,
 ) -> Result<ClusterStatus, String> {
     let began = cluster.now();
     let mut told = None;

@@ -65,9 +65,9 @@ fn advice(status: &UpgradeStatus) -> String {
         );
     }
     format!(
-        "the cluster keeps to protocol {finalized} of {newest}: `upgrade finalize` ends the upgrade \
-         once SQL nodes are restarted too; until then the program of before can be installed again, \
-         and `upgrade` goes back to it"
+        "the cluster keeps to protocol {finalized} of {newest}: `upgrade finalize` ends the \
+         upgrade once SQL nodes are restarted too; until then the program of before can be \
+         installed again, and `upgrade` goes back to it"
     )
 }
 

@@ -171,15 +171,15 @@ pub(super) const WORDS: [Word; 25] = [
     word(
         "config",
         "config [show|history|diff FILE|set …|apply FILE]",
-        "the configuration in the control log: what is in use, who has changed it, what a file would \
-         change; set SECTION.PARAMETER=VALUE (ndbd.DataMemory=2G, 49.HttpPort=9090) and apply change \
-         it, with --restart for restarts in turn",
+        "the configuration in the control log: what is in use, who has changed it, what a file \
+         would change; set SECTION.PARAMETER=VALUE (ndbd.DataMemory=2G, 49.HttpPort=9090) and \
+         apply change it, with --restart for restarts in turn",
     ),
     word(
         "upgrade",
         "upgrade [status|finalize] [--timeout S]",
-        "restarts management and data nodes in turn with the program that is installed now; finalize \
-         ends the upgrade, after which the program of before cannot come back",
+        "restarts management and data nodes in turn with the program that is installed now; \
+         finalize ends the upgrade, after which the program of before cannot come back",
     ),
     word("version", "version", "the version that each node runs"),
     word("help", "help [WORD]", "this text, or more about a word"),
@@ -225,8 +225,8 @@ pub(super) fn parse(words: &[String]) -> Result<Order, String> {
     Ok(Order { what, json })
 }
 
-/// Reads an order about tokens, certificates, backups or the configuration, where letter case is that of names, files
-/// and passwords.
+/// Reads an order about tokens, certificates, backups or the configuration, where letter case is
+/// that of names, files and passwords.
 fn about_names(first: &str, rest: &[String]) -> Option<Result<Order, String>> {
     let lower = first.to_ascii_lowercase();
     let is_backup =
@@ -243,9 +243,11 @@ fn about_names(first: &str, rest: &[String]) -> Option<Result<Order, String>> {
         let rest: Vec<&str> =
             rest.into_iter().filter(|word| !word.is_empty() && *word != "--json").collect();
         let order = config::read(&rest, PATIENCE).map(What::Config);
-        return Some(order.and_then(|what| match json && !what.only_reads() {
-            true => Err(ONLY_READS.into()),
-            false => Ok(Order { what, json }),
+        return Some(order.and_then(|what| {
+            if json && !what.only_reads() {
+                return Err(ONLY_READS.into());
+            }
+            Ok(Order { what, json })
         }));
     }
     let read = match lower.as_str() {

@@ -70,7 +70,7 @@ pub(crate) fn run(options: &DataOptions) -> Result<(), String> {
     let listeners = listen(&config, own, on_links.is_some())?;
     let memory = (kernel.data_memory * u64::from(threads)) >> 20;
     let log = log_of(node);
-    let service = service(send.clone(), keys, credentials.clone(), (own.allow_insecure(), version));
+    let service = service(send.clone(), keys, credentials.clone(), own.allow_insecure(), version);
     local::serve(&addresses(own, on_links.is_some())?, &service.answer)?;
     if let Some(credentials) = &credentials {
         let log = log.clone();
@@ -122,7 +122,8 @@ pub(super) fn service(
     send: Sender<Happening>,
     keys: Option<NodeKeys>,
     tls: Option<NodeCredentials>,
-    (insecure, configuration): (bool, u64),
+    insecure: bool,
+    configuration: u64,
 ) -> Service {
     let send = Mutex::new(send);
     let answer = move |asker: &Asker, body: &[u8], out: &mut dyn Write| {

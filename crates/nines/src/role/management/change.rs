@@ -181,8 +181,8 @@ fn come_and_go(
         if *role == Role::Data && case.state.started && grouped {
             plan.refused.push(format!(
                 "data node {0} would be in a node group from the start, and the cluster has its \
-                 groups: write NodeGroup=65536 in its section, start it, and then `nines ctl create \
-                 nodegroup` with as many nodes as there are replicas",
+                 groups: write NodeGroup=65536 in its section, start it, and then `nines ctl \
+                 create nodegroup` with as many nodes as there are replicas",
                 id.0
             ));
         }
@@ -203,9 +203,10 @@ fn come_and_go(
                 id.0
             ));
         } else if case.connected.contains_key(id) {
-            let how = match role.is_client() {
-                true => "where it runs".to_string(),
-                false => format!("by `nines ctl stop {}`", id.0),
+            let how = if role.is_client() {
+                "where it runs".to_string()
+            } else {
+                format!("by `nines ctl stop {}`", id.0)
             };
             plan.refused.push(format!("{role} node {} is connected: stop it first, {how}", id.0));
         }

@@ -219,14 +219,14 @@ impl Desk {
             let revisions = state.configured.as_ref().map(|told| told.revisions.clone());
             let revisions = revisions.unwrap_or_default();
             if let Some(it) = revisions.iter().find(|revision| revision.version == wanted) {
-                return match it.fingerprint == fingerprint {
-                    true => Ok(()),
-                    false => Err(format!(
-                        "{} has changed the configuration at the same time; nothing else was \
-                         changed: look at it, and order it again",
-                        it.by
-                    )),
-                };
+                if it.fingerprint == fingerprint {
+                    return Ok(());
+                }
+                return Err(format!(
+                    "{} has changed the configuration at the same time; nothing else was changed: \
+                     look at it, and order it again",
+                    it.by
+                ));
             }
             if began.elapsed() > PATIENCE {
                 return Err(format!(
@@ -282,10 +282,10 @@ fn name_of(asker: &Asker, by: &str) -> String {
 fn lines(changes: &[PlannedChange]) -> Vec<String> {
     let line = |change: &PlannedChange| {
         let PlannedChange { what, before, after, .. } = change;
-        match before.is_empty() {
-            true => format!("{what}: {after}"),
-            false => format!("{what}: {before} to {after}"),
+        if before.is_empty() {
+            return format!("{what}: {after}");
         }
+        format!("{what}: {before} to {after}")
     };
     let mut lines: Vec<String> = Vec::new();
     let mut bytes = 0;
