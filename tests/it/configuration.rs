@@ -60,7 +60,7 @@ fn all_management_nodes_have_one_configuration_whatever_ends() {
     assert!(said.contains("version 2 is in use; nodes 1, 2 run by the old values"), "{said}");
     let text = shows(&cluster, other, 2);
     assert!(text.contains("DataMemory=167772160\n"), "{text}");
-    assert!(text.contains("# node 1 runs by version 1 and has to be restarted\n"), "{text}");
+    assert!(text.contains("# node 1 runs by version 0 and has to be restarted\n"), "{text}");
     // One is killed; the other goes on, and tells the first when that is back.
     cluster.kill(&[one]);
     ctl(&cluster, other, &["config", "set", "51.QueryMemory=64M", "1.LockPagesInMainMemory=0"]);
