@@ -166,7 +166,8 @@ mod tests {
     use super::*;
 
     const BASE: &str = "[cluster]\nClusterName=c\n[mgm]\nNodeId=49\n[ndbd default]\n\
-                        NoOfReplicas=2\n[ndbd]\nNodeId=1\n[ndbd]\nNodeId=2\nDataMemory=3G\n[api]\n[mysqld]\n";
+                        NoOfReplicas=2\n[ndbd]\nNodeId=1\n[ndbd]\nNodeId=2\n\
+                        DataMemory=3G\n[api]\n[mysqld]\n";
 
     fn base() -> ClusterConfig {
         ClusterConfig::parse(BASE.as_bytes()).expect("it can be used").config
