@@ -907,6 +907,8 @@ fn nothing_newer_is_logged_before_an_upgrade_is_finalized() {
         restart(&mut world, 2);
         world.older.clear();
         restart(&mut world, 2);
+        // The older life is waited for no more.
+        world.run(12_000);
         propose(&mut world, finalize.clone());
         assert_eq!(world.state().finalized(), wire::PROTOCOL_VERSION, "seed {seed}");
         propose(&mut world, configure);
