@@ -4,28 +4,46 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tests::cluster::{Processes, SMALL, SQL};
+use tests::cluster::{Layout, Processes, SMALL, SQL};
 use tests::mariadb::MariaDb;
 use tests::{Session, all, number, succeed};
 
 /// The other SQL node.
-const OTHER: u16 = SQL + 1;
+pub(crate) const OTHER: u16 = SQL + 1;
 /// The schema and the changes of all types.
 const TYPES: &str = include_str!("replication/types.sql");
 /// The tables that they leave.
 const TABLES: [&str; 7] = ["ty", "big", "u", "nopk2", "p", "ch", "docs"];
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-fn open(cluster: &Processes, node: u16) -> Session {
+pub(crate) fn open(cluster: &Processes, node: u16) -> Session {
     cluster.session(node).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// A cluster with a `server_id` of its own.
-fn cluster(id: u32) -> (Processes, Session) {
-    let cluster = Processes::start(SMALL);
+pub(crate) fn cluster(id: u32) -> (Processes, Session) {
+    cluster_of(SMALL, id)
+}
+
+/// The same, of another form.
+pub(crate) fn cluster_of(layout: Layout, id: u32) -> (Processes, Session) {
+    let cluster = Processes::start(layout);
     let mut session = open(&cluster, SQL);
     all(&mut session, &[&format!("SET PERSIST server_id = {id}")]);
     (cluster, session)
+}
+
+/// Has a cluster keep a log, and let others read that.
+pub(crate) fn log(session: &mut Session) {
+    all(
+        session,
+        &[
+            "SET PERSIST log_bin = ON",
+            // No plugin of before: the password is sent by the key of the SQL node.
+            "CREATE USER repl@'%' IDENTIFIED BY 'secret'",
+            "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO repl@'%'",
+        ],
+    );
 }
 
 /// A MariaDB server with an account for replicas, and its port.
@@ -54,7 +72,7 @@ fn follow(session: &mut Session, port: u16, more: &str) {
 }
 
 /// Has a cluster follow another one from the beginning on.
-fn follow_cluster(session: &mut Session, source: &Processes, node: u16, more: &str) {
+pub(crate) fn follow_cluster(session: &mut Session, source: &Processes, node: u16, more: &str) {
     let change = format!(
         "CHANGE REPLICATION SOURCE TO SOURCE_HOST = '{}', SOURCE_PORT = {}, SOURCE_USER = 'repl', \
          SOURCE_PASSWORD = 'secret', SOURCE_CONNECT_RETRY = 1, SOURCE_HEARTBEAT_PERIOD = 0.5, \
@@ -66,7 +84,7 @@ fn follow_cluster(session: &mut Session, source: &Processes, node: u16, more: &s
 }
 
 /// A value of SHOW REPLICA STATUS.
-fn of_status(session: &mut Session, name: &str) -> String {
+pub(crate) fn of_status(session: &mut Session, name: &str) -> String {
     let answer = session.ask("SHOW REPLICA STATUS").expect("it may be asked");
     let at = answer.columns.iter().position(|column| column.name == name);
     let at = at.unwrap_or_else(|| panic!("there is no column {name}"));
@@ -74,14 +92,14 @@ fn of_status(session: &mut Session, name: &str) -> String {
 }
 
 /// Where the log of a source ends.
-fn end_of(session: &mut Session, statement: &str) -> (String, u64) {
+pub(crate) fn end_of(session: &mut Session, statement: &str) -> (String, u64) {
     let rows = session.query(statement).expect("it may be asked");
     let text = |at: usize| rows[0][at].clone().unwrap_or_default();
     (text(0), text(1).parse().expect("a position"))
 }
 
 /// Waits until a cluster has applied all up to a place.
-fn wait_for(session: &mut Session, end: &(String, u64)) {
+pub(crate) fn wait_for(session: &mut Session, end: &(String, u64)) {
     let (file, position) = end;
     let began = Instant::now();
     loop {
@@ -100,7 +118,7 @@ fn wait_for(session: &mut Session, end: &(String, u64)) {
 }
 
 /// The rows of a table, in an order of their texts.
-fn rows(mut client: Command, table: &str) -> Vec<String> {
+pub(crate) fn rows(mut client: Command, table: &str) -> Vec<String> {
     client.args(["--default-character-set=utf8mb4", "-N", "-e"]);
     client.arg(format!("SET time_zone = '+00:00'; SELECT * FROM {table}"));
     let mut lines: Vec<String> = succeed(client).lines().map(str::to_owned).collect();
@@ -108,7 +126,7 @@ fn rows(mut client: Command, table: &str) -> Vec<String> {
     lines
 }
 
-fn client(cluster: &Processes, node: u16) -> Command {
+pub(crate) fn client(cluster: &Processes, node: u16) -> Command {
     let mut client = Command::new("mysql");
     client.args(["--no-defaults", "--user=root"]);
     client.arg(format!("--socket={}", cluster.socket(node).display()));
@@ -116,7 +134,7 @@ fn client(cluster: &Processes, node: u16) -> Command {
 }
 
 /// Runs a text of statements.
-fn execute(mut client: Command, text: &str) {
+pub(crate) fn execute(mut client: Command, text: &str) {
     client.arg("--default-character-set=utf8mb4").stdin(Stdio::piped());
     let mut child = client.spawn().expect("the client is installed");
     let mut input = child.stdin.take().expect("it is piped");
@@ -126,7 +144,7 @@ fn execute(mut client: Command, text: &str) {
 }
 
 /// Tables are alike at a source and here.
-fn compare(source: impl Fn() -> Command, here: impl Fn() -> Command, tables: &[&str]) {
+pub(crate) fn compare(source: impl Fn() -> Command, here: impl Fn() -> Command, tables: &[&str]) {
     for table in tables {
         let (wanted, found) = (rows(source(), table), rows(here(), table));
         assert!(!wanted.is_empty(), "{table}");
@@ -227,15 +245,7 @@ fn nothing_is_lost_or_doubled_when_the_source_or_the_applier_dies() {
 #[test]
 fn a_cluster_follows_another_one_whichever_sql_node_dies() {
     let (mut source, mut there) = cluster(7);
-    all(
-        &mut there,
-        &[
-            "SET PERSIST log_bin = ON",
-            // No plugin of before: the password is sent by the key of the SQL node.
-            "CREATE USER repl@'%' IDENTIFIED BY 'secret'",
-            "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO repl@'%'",
-        ],
-    );
+    log(&mut there);
     let (mut here, mut session) = cluster(8);
     follow_cluster(&mut session, &source, SQL, ", SOURCE_AUTO_POSITION = 1");
     execute(client(&source, OTHER), TYPES);

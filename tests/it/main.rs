@@ -1,6 +1,7 @@
 //! Tests against the real server with real clients.
 
 mod accounts;
+mod active_active;
 mod answers;
 mod archive;
 mod audit;

@@ -14,6 +14,7 @@
 mod history;
 mod json;
 mod order;
+mod origin;
 mod place;
 mod reader;
 mod table;
@@ -285,9 +286,15 @@ pub(crate) async fn events(
         for event in &piece.events {
             let ends = begins + event.len() as u64;
             if piece.file == file && begins >= position && listed.len() < most {
-                let (name, server) = (kind_name(event[4]), log.server);
-                let (file, info) = (file_name(piece.file), binlog::info::info(event));
-                listed.push(Listed { file, begins, kind: name, server, ends, info });
+                let server = event[5..].first_chunk().copied().map(u32::from_le_bytes);
+                listed.push(Listed {
+                    file: file_name(piece.file),
+                    begins,
+                    kind: kind_name(event[4]),
+                    server: server.unwrap_or(log.server),
+                    ends,
+                    info: binlog::info::info(event),
+                });
             }
             begins = ends;
         }

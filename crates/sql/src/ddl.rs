@@ -81,6 +81,7 @@ fn logged(session: &Session, statement: &Statement) -> LoggedStatement {
         ignores_foreign_keys: !session.variables.foreign_key_checks,
         time_zone,
         at,
+        origin: session.change_origin,
         fills,
     }
 }

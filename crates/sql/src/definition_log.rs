@@ -50,6 +50,15 @@ const ATTEMPTS_MAX: u32 = 100;
 /// For so long a record has been free before its writer is taken to be dead.
 pub(crate) const GRACE: Duration = Duration::from_secs(10);
 
+/// Where changes come from that an applier makes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ChangeOrigin {
+    /// The `server_id` of the server that has made them first.
+    pub(crate) server: u32,
+    /// They are in this cluster's own log too.
+    pub(crate) is_logged: bool,
+}
+
 /// A statement as the log has it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct LoggedStatement {
@@ -65,6 +74,9 @@ pub(crate) struct LoggedStatement {
     /// When it began, as NOW() says: microseconds since 1970 in UTC. 0 if that is not known.
     #[serde(default)]
     pub(crate) at: i64,
+    /// An applier has run it.
+    #[serde(default)]
+    pub(crate) origin: Option<ChangeOrigin>,
     /// It fills the table that it makes: the log has its rows, and a statement without them.
     #[serde(skip)]
     pub(crate) fills: bool,

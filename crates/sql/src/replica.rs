@@ -183,6 +183,8 @@ struct Applier {
     targets: BTreeMap<String, Target>,
     at: At,
     is_idempotent: bool,
+    /// What is applied is in this cluster's own log too.
+    is_logged: bool,
     own_server: u32,
     /// Rows in the transaction that is open, and whole transactions of the source.
     rows: u64,
@@ -224,6 +226,7 @@ impl Applier {
             targets: BTreeMap::new(),
             at: At::default(),
             is_idempotent: false,
+            is_logged: true,
             own_server: 0,
             rows: 0,
             transactions: 0,
@@ -242,8 +245,13 @@ impl Applier {
     /// Applies the channel until it is to stop, cannot go on, or somebody else has it.
     async fn follow(&mut self) {
         loop {
-            let end = self.connection().await;
+            let mut end = self.connection().await;
             self.session.rollback().await;
+            if matches!(end, End::Stopped(_)) && !self.is_at_place().await {
+                // What was in the way was made by whoever had the channel, or by a commit of which
+                // nothing was heard.
+                end = End::Temporary(SqlError::new(1297, "HY000", OTHER_PLACE));
+            }
             self.status.is_connected = false;
             let pause = match end {
                 End::Left => return self.say_left().await,
@@ -355,12 +363,17 @@ impl Applier {
         let Some(Channel { settings, place, .. }) = found else { return Err(End::Left) };
         (self.filter, self.settings) = (settings.filter.clone(), settings);
         (self.place, self.written) = (place.clone(), place);
+        // A commit of which nothing was heard may be on its way: its place counts.
+        if !self.is_at_place().await {
+            return Err(SqlError::new(1297, "HY000", OTHER_PLACE).into());
+        }
         self.gtids = GtidSet::parse(&self.place.gtids).unwrap_or_default();
         self.group = Group::default();
         self.tables.clear();
         (self.rows, self.transactions, self.began) = (0, 0, None);
         self.is_idempotent =
             self.global_text("replica_exec_mode").is_some_and(|mode| mode == "IDEMPOTENT");
+        self.is_logged = self.global_text("log_replica_updates").is_none_or(|logs| logs == "ON");
         self.own_server = server_id(&self.session);
         let host = self.session.shared.directory.sources().host().ok_or(End::Left)?;
         "Connecting to source".clone_into(&mut self.status.io_state);
@@ -374,6 +387,14 @@ impl Applier {
             why: "the system has no more threads".to_owned(),
             is_final: false,
         })
+    }
+
+    /// Whether the place is the one that this applier knows, when all that is under way has ended.
+    async fn is_at_place(&mut self) -> bool {
+        let kernel = &self.session.kernel;
+        let is = row::go_on(kernel, self.number, &self.written, &self.written).await;
+        self.session.rollback().await;
+        matches!(is, Ok(true))
     }
 
     fn source(&self) -> Source {

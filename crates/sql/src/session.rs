@@ -39,7 +39,7 @@ use crate::account::login::Login;
 use crate::admission::Admission;
 use crate::audit::Auditor;
 use crate::catalog::Definitions;
-use crate::definition_log::DefinitionLog;
+use crate::definition_log::{ChangeOrigin, DefinitionLog};
 use crate::directory::{Counters, Directory, OwnLedger};
 use crate::hint::StatementHints;
 use crate::kernel::Kernel;
@@ -156,6 +156,8 @@ pub(crate) struct Session {
     pub(crate) temporary: Temporaries,
     /// What the binary log is to know of the statement under way.
     pub(crate) definition_log: DefinitionLog,
+    /// Where its changes come from, if it is an applier's.
+    pub(crate) change_origin: Option<ChangeOrigin>,
     /// `gtid_executed` and `gtid_purged`, for a statement that may ask for them.
     pub(crate) gtids: Option<(String, String)>,
     /// Its named locks.
@@ -337,6 +339,7 @@ impl Session {
             changes_rows: false,
             temporary: Temporaries::new(seed),
             definition_log: DefinitionLog::default(),
+            change_origin: None,
             gtids: None,
             named_locks: Default::default(),
             released: false,

@@ -3,7 +3,7 @@
 //! Walk-through: `docs/internals/streams.md`.
 
 use codec::Codec;
-use model::{Epoch, PartitionId, Row, SessionId, StreamId};
+use model::{Epoch, PartitionId, Row, SessionId, StreamId, TransactionId};
 
 use crate::encoding::is_row;
 
@@ -43,6 +43,9 @@ pub struct RowChange {
     /// The row as it became.
     #[codec(check = is_row)]
     pub after: Option<Row>,
+    /// The transaction that has made it. Replicas of older versions do not tell it.
+    #[codec(since = 18)]
+    pub transaction: TransactionId,
 }
 
 impl RowChange {
@@ -54,7 +57,7 @@ impl RowChange {
 }
 
 /// What a change takes beside its rows.
-const CHANGE_BYTES: u64 = 64;
+const CHANGE_BYTES: u64 = 80;
 
 /// Changes of one epoch; those of a row in the order in which they were committed.
 #[derive(Clone, Debug, PartialEq, Eq, Codec)]

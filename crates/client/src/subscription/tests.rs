@@ -3,6 +3,7 @@
 use model::cluster::{PlacementSlot, Replica};
 use model::{
     ControlIndex, Member, MemberStatus, NodeRole, PartitionId, PartitionIndex, Row, TableId,
+    TransactionId,
 };
 use wire::EpochChanges;
 
@@ -34,7 +35,8 @@ fn cluster() -> ClusterState {
 
 fn change(value: u8) -> RowChange {
     let partition = PartitionId { table: TableId(1), index: PartitionIndex(0) };
-    RowChange { partition, before: None, after: Some(Row(vec![value].into())) }
+    let transaction = TransactionId::default();
+    RowChange { partition, before: None, after: Some(Row(vec![value].into())), transaction }
 }
 
 /// What a participant gives: a change in each epoch up to the one that is complete.

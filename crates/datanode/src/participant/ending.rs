@@ -26,7 +26,7 @@ use wire::{Continue, CoordinatorMessage, LegId, Message, PreparedOperation};
 
 use super::Participant;
 use super::disk::Disk;
-use super::finish::{CommitOrder, apply_row, apply_to};
+use super::finish::{Commit, CommitOrder, apply_row, apply_to};
 use super::leg::{Leg, LegHandle, Place, Status, TouchedRow};
 use super::memory::Memory;
 use super::replica::Replica;
@@ -274,6 +274,7 @@ impl Participant {
         let retained = self.retained_now(ctx);
         let Self { replicas, disk, memory, streams, legs, versioned, .. } = self;
         legs.change(handle, |leg| {
+            let transaction = leg.transaction;
             leg.give((partition, hash), |row| {
                 if let Some(epoch) = epoch.filter(|_| row.is_staged()) {
                     if !retained.is_empty() {
@@ -282,7 +283,7 @@ impl Participant {
                     apply_row(
                         (&mut *replicas, &mut *disk, &mut *memory, &mut *streams),
                         row,
-                        epoch,
+                        Commit { transaction, epoch },
                         &retained,
                     );
                 }
@@ -380,11 +381,12 @@ impl Participant {
             versioned.insert(partition);
         }
         legs.change(handle, |leg| {
+            let commit = Commit { transaction: leg.transaction, epoch };
             leg.show((partition, hash), |row| {
                 apply_held(
                     (&mut *replicas, &mut *disk, &mut *memory, &mut *streams),
                     row,
-                    epoch,
+                    commit,
                     &retained,
                 );
             });
@@ -406,6 +408,7 @@ impl Participant {
         let retained = self.retained_now(ctx);
         let Self { replicas, disk, memory, streams, legs, versioned, .. } = self;
         let next = legs.change(handle, |leg| {
+            let commit = Commit { transaction: leg.transaction, epoch };
             leg.apply_some(from, budget, |row| {
                 if !retained.is_empty() {
                     versioned.insert(row.place.0);
@@ -413,7 +416,7 @@ impl Participant {
                 apply_held(
                     (&mut *replicas, &mut *disk, &mut *memory, &mut *streams),
                     row,
-                    epoch,
+                    commit,
                     &retained,
                 );
             })
@@ -516,12 +519,12 @@ pub(super) type Stores<'a> = (
 fn apply_held(
     (replicas, disk, memory, streams): Stores<'_>,
     row: &mut TouchedRow,
-    epoch: Epoch,
+    commit: Commit,
     retained: &[Epoch],
 ) {
     let (partition, row_id) = row.place;
     let Some(replica) = replicas.get_mut(&partition) else { return };
-    apply_to(replica, (disk, memory, streams), row, epoch, retained);
+    apply_to(replica, (disk, memory, streams), row, commit, retained);
     if !row.reserved && !replica.occupied(row_id) {
         replica.partition.reserve(row_id);
         row.reserved = true;

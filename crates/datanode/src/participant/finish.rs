@@ -143,6 +143,7 @@ impl Participant {
         let retained = self.retained_now(ctx);
         let mut rows = self.legs.change(handle, Leg::take_rows);
         let leg = self.legs.leg_mut(handle);
+        let commit = Commit { transaction: leg.transaction, epoch };
         leg.answers.forget();
         leg.become_status(Status::Applied(epoch));
         self.doubts.end(handle);
@@ -154,7 +155,7 @@ impl Participant {
             apply_row(
                 (&mut *replicas, &mut *disk, &mut *memory, &mut *streams),
                 row,
-                epoch,
+                commit,
                 &retained,
             );
         }
@@ -296,15 +297,22 @@ impl Participant {
     }
 }
 
+/// The end of a transaction that changes rows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Commit {
+    pub(super) transaction: TransactionId,
+    pub(super) epoch: Epoch,
+}
+
 /// Makes what a leg has staged in a row its newest version.
 pub(super) fn apply_row(
     (replicas, disk, memory, streams): Stores<'_>,
     row: &mut TouchedRow,
-    epoch: Epoch,
+    commit: Commit,
     retained: &[Epoch],
 ) {
     if let Some(replica) = replicas.get_mut(&row.place.0) {
-        apply_to(replica, (disk, memory, streams), row, epoch, retained);
+        apply_to(replica, (disk, memory, streams), row, commit, retained);
     }
 }
 
@@ -313,15 +321,16 @@ pub(super) fn apply_to(
     replica: &mut Replica,
     (disk, memory, streams): (&mut Option<Box<Disk>>, &mut Memory, &mut Streams),
     row: &mut TouchedRow,
-    epoch: Epoch,
+    commit: Commit,
     retained: &[Epoch],
 ) {
+    let epoch = commit.epoch;
     let (partition, row_id) = row.place;
     let before = replica.partition.slot_epoch(row_id);
     assert!(before <= epoch, "{partition} {row_id}: {epoch} after {before}");
     replica.note_change(row_id);
     if replica.streamed.is_some() && !(row.fresh && row.newest().is_none()) {
-        streams.note(replica, row_id, row.newest(), epoch);
+        streams.note(replica, row_id, row.newest(), commit);
     }
     match row.newest() {
         Some(image) => {

@@ -33,6 +33,7 @@ use wire::{
 };
 
 use super::Participant;
+use super::finish::Commit;
 use super::replica::Replica;
 use older::Older;
 
@@ -172,14 +173,16 @@ impl Streams {
         replica: &Replica,
         row_id: RowId,
         after: Option<&Row>,
-        epoch: Epoch,
+        commit: Commit,
     ) {
         let Some(streamed) = &replica.streamed else { return };
         let before = replica.partition.row(row_id).map(|row| Row(row.into()));
         if before.is_none() && after.is_none() {
             return;
         }
-        let change = RowChange { partition: replica.partition.id(), before, after: after.cloned() };
+        let Commit { transaction, epoch } = commit;
+        let (partition, after) = (replica.partition.id(), after.cloned());
+        let change = RowChange { partition, before, after, transaction };
         for id in &streamed.streams {
             let Some(kept) = self.kept.get_mut(id) else { continue };
             let slot = kept.slots.get(&streamed.slot);

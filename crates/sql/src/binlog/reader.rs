@@ -7,7 +7,8 @@
 //! the changes come from. What is given is on disk, where the cluster has disks: it does not vanish
 //! with a restart of the whole cluster.
 //!
-//! An epoch is a transaction. Statements that have changed definitions in it are transactions of
+//! An epoch is a transaction, or one for each server that its changes come from, with that server's
+//! `server_id`. Statements that have changed definitions in it are transactions of
 //! their own before it; rows of tables that are gone by them come before them.
 //! # Limits
 //! An epoch is in memory while it is given, as changes and as events.
@@ -26,8 +27,9 @@ use stdx::Duration;
 use wire::RowChange;
 
 use super::history::{History, Known};
+use super::origin::{Origins, Run, transactions};
 use super::place::{Log, file_name, file_of, numbers_above};
-use super::table::{Parts, Shape, Unreadable};
+use super::table::{Net, Parts, Shape, Unreadable};
 use crate::definition_log::{self, LoggedStatement};
 use crate::kernel::{Failure, Kernel};
 use crate::variables::computed::VERSION;
@@ -68,6 +70,9 @@ impl From<Failure> for ReadError {
 
 /// A table, and what was changed in it.
 type Changed<'c> = (Arc<Table>, Vec<&'c RowChange>);
+
+/// What the changes of a row by one origin come to, with the number of its table.
+type OfTable = (usize, Net);
 
 /// Events that belong together.
 #[derive(Debug)]
@@ -252,6 +257,8 @@ impl LogReader {
                 Known::Nothing => {}
             }
         }
+        let origins = Origins::of(&self.kernel.cluster(), changes);
+        let of_epoch = (&origins, &parts);
         let stamp = Stamp { timestamp, server: self.log.server };
         let statements: Vec<(u64, Option<LoggedStatement>, bool)> = self
             .history
@@ -261,7 +268,7 @@ impl LogReader {
             .collect();
         for (record, statement, is_lossy) in statements {
             if let Some(rows) = groups.remove(&Some(record)) {
-                self.rows(stamp, rows, &parts)?;
+                self.rows(stamp, rows, of_epoch)?;
             }
             if let Some(statement) = statement {
                 self.statement(stamp, &statement)?;
@@ -271,27 +278,60 @@ impl LogReader {
             }
         }
         for rows in groups.into_values() {
-            self.rows(stamp, rows, &parts)?;
+            self.rows(stamp, rows, of_epoch)?;
         }
         Ok(())
     }
 
-    /// A transaction with the changes of rows.
+    /// The changes of rows, in a transaction for each server that they come from.
     fn rows(
         &mut self,
         stamp: Stamp,
         tables: Vec<Changed<'_>>,
-        parts: &Parts,
+        of_epoch: (&Origins, &Parts),
     ) -> Result<(), ReadError> {
+        let (origins, parts) = of_epoch;
         let mut shaped: Vec<(Rc<Shape>, Vec<&RowChange>)> = Vec::new();
         for (table, changes) in tables {
             shaped.push((self.shape(&table)?, changes));
         }
         shaped.sort_by(|(a, _), (b, _)| a.name().cmp(&b.name()).then(a.table.id.cmp(&b.table.id)));
-        let mut bodies: Vec<(u8, Vec<u8>)> = Vec::new();
-        for (shape, changes) in &shaped {
-            bodies.extend(shape.events(changes.iter().copied(), parts)?);
+        let mut runs: Vec<Run> = Vec::new();
+        let mut nets: Vec<OfTable> = Vec::new();
+        for (at, (shape, changes)) in shaped.iter().enumerate() {
+            for of_row in shape.nets(changes.iter().copied(), origins)? {
+                let row = nets.len();
+                for (origin, net) in of_row {
+                    // Without other origins all is one transaction.
+                    if !origins.is_empty() {
+                        runs.push(Run { row, origin, step: shape.step_of(&net) });
+                    }
+                    nets.push((at, net));
+                }
+            }
         }
+        let mut by_transaction: BTreeMap<(u32, u32), Vec<OfTable>> = BTreeMap::new();
+        if origins.is_empty() {
+            by_transaction.insert((0, 0), nets);
+        } else {
+            for (place, net) in transactions(&runs).into_iter().zip(nets) {
+                by_transaction.entry(place).or_default().push(net);
+            }
+        }
+        for ((_, origin), nets) in by_transaction {
+            let server = if origin == 0 { stamp.server } else { origin };
+            let mut bodies: Vec<(u8, Vec<u8>)> = Vec::new();
+            for of_table in nets.chunk_by(|(a, _), (b, _)| a == b) {
+                let (shape, _) = &shaped[of_table[0].0];
+                bodies.extend(shape.events(of_table.iter().map(|(_, net)| net), parts)?);
+            }
+            self.transaction(Stamp { server, ..stamp }, bodies)?;
+        }
+        Ok(())
+    }
+
+    /// A transaction with events of rows, if there are any.
+    fn transaction(&mut self, stamp: Stamp, bodies: Vec<(u8, Vec<u8>)>) -> Result<(), ReadError> {
         if bodies.is_empty() {
             return Ok(());
         }
@@ -305,6 +345,11 @@ impl LogReader {
     }
 
     fn statement(&mut self, stamp: Stamp, statement: &LoggedStatement) -> Result<(), ReadError> {
+        let stamp = match statement.origin {
+            Some(origin) if !origin.is_logged => return Ok(()),
+            Some(origin) => Stamp { server: origin.server, ..stamp },
+            None => stamp,
+        };
         self.begin_transaction(stamp, true)?;
         // NOW() is the time at which it began, as it was there.
         let began = u32::try_from(statement.at / 1_000_000).unwrap_or(0);

@@ -21,6 +21,7 @@ use sql_expression::SqlError;
 use wire::RowChange;
 
 use super::order::{Order, Step, ordered};
+use super::origin::Origins;
 use super::value;
 use crate::catalog::names::shown_name;
 use crate::catalog::{TableDefinition, kernel_form};
@@ -99,10 +100,13 @@ pub(super) fn can_read(table: &Table, row: &Row) -> bool {
 
 /// What the changes of a row in an epoch come to.
 #[derive(Clone, Debug)]
-struct Net {
+pub(super) struct Net {
     before: Option<Row>,
     after: Option<Row>,
 }
+
+/// What the changes of a row come to, one for each origin that it goes on with.
+type OfRow = Vec<(u32, Net)>;
 
 /// A version of a table.
 #[derive(Debug)]
@@ -140,17 +144,16 @@ impl Shape {
         (&self.map.database, &self.map.name)
     }
 
-    /// The events that make the changes of an epoch, as types and bodies. None if nothing has
-    /// changed.
-    pub(super) fn events<'c>(
+    /// The events that make changes of rows, in the order of keys, as types and bodies. None if
+    /// nothing has changed.
+    pub(super) fn events<'n>(
         &self,
-        changes: impl Iterator<Item = &'c RowChange>,
+        nets: impl Iterator<Item = &'n Net>,
         parts: &Parts,
     ) -> Result<Vec<(u8, Vec<u8>)>, Unreadable> {
-        let nets = self.nets(changes)?;
         let (mut deleted, mut inserted) = (Vec::new(), Vec::new());
         let mut updates: Vec<Update> = Vec::new();
-        for net in nets.values() {
+        for net in nets {
             let image = |row: &Row| self.image(row, parts);
             match (&net.before, &net.after) {
                 (Some(before), None) => deleted.push(image(before)?),
@@ -163,7 +166,7 @@ impl Shape {
                     inserted.push(after);
                 }
                 (Some(before), Some(after)) if before != after => {
-                    let step = self.step(before, after);
+                    let step = self.step(Some(before), Some(after));
                     let (before, after) = (image(before)?, image(after)?);
                     // A value that was not changed can be left out of an update alone.
                     let can_split = !after.contains(&Cell::Absent);
@@ -210,32 +213,43 @@ impl Shape {
         Ok([(kind::TABLE_MAP, map)].into_iter().chain(events).collect())
     }
 
-    /// What the changes of each row come to, by primary key.
-    fn nets<'c>(
+    /// What the changes of an epoch come to, for each row in the order of primary keys.
+    pub(super) fn nets<'c>(
         &self,
         changes: impl Iterator<Item = &'c RowChange>,
-    ) -> Result<BTreeMap<Key, Net>, Unreadable> {
-        let mut nets: BTreeMap<Key, Net> = BTreeMap::new();
+        origins: &Origins,
+    ) -> Result<Vec<OfRow>, Unreadable> {
+        let mut nets: BTreeMap<Key, OfRow> = BTreeMap::new();
         for change in changes {
+            let Some(origin) = origins.server(change, &self.map.name) else { continue };
             let Some(row) = change.after.as_ref().or(change.before.as_ref()) else { continue };
             let mut images = [&change.before, &change.after].into_iter().flatten();
             if !images.all(|row| can_read(&self.table, row)) {
                 return Err(Unreadable::of(&self.table, "has a form that its definition lacks"));
             }
             let key = self.table.key_of_row(&self.table.primary_key, &row.0);
-            let net = nets.entry(key);
-            let new = || Net { before: change.before.clone(), after: None };
-            net.or_insert_with(new).after.clone_from(&change.after);
+            let of_row = nets.entry(key).or_default();
+            match of_row.last_mut().filter(|(of, _)| *of == origin) {
+                Some((_, net)) => net.after.clone_from(&change.after),
+                None => {
+                    let RowChange { before, after, .. } = change.clone();
+                    of_row.push((origin, Net { before, after }));
+                }
+            }
         }
-        Ok(nets)
+        Ok(nets.into_values().collect())
     }
 
-    /// The unique values that an update gives up and takes.
-    fn step(&self, before: &Row, after: &Row) -> Step {
+    /// The unique values that a change gives up and takes.
+    pub(super) fn step_of(&self, net: &Net) -> Step {
+        self.step(net.before.as_ref(), net.after.as_ref())
+    }
+
+    fn step(&self, before: Option<&Row>, after: Option<&Row>) -> Step {
         let mut step = Step::default();
         for index in &self.table.unique_indexes {
-            let before = self.table.unique_key_of_row(index, &before.0);
-            let after = self.table.unique_key_of_row(index, &after.0);
+            let key = |row: &Row| self.table.unique_key_of_row(index, &row.0);
+            let (before, after) = (before.and_then(key), after.and_then(key));
             if before != after {
                 step.gives.extend(before.map(|key| (index.id, key)));
                 step.takes.extend(after.map(|key| (index.id, key)));

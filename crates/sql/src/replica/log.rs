@@ -13,6 +13,7 @@ use sql_expression::SqlError;
 
 use super::statement::Fate;
 use super::{Applier, End};
+use crate::definition_log::ChangeOrigin;
 
 /// A transaction of the source.
 #[derive(Debug, Default)]
@@ -299,10 +300,12 @@ impl Applier {
             }
             Fate::Runs if is_done => {}
             Fate::Runs => {
+                self.come_from(head, part).await?;
                 // What was made before is a part of its own.
                 let was_trying = self.place.is_trying && part == self.place.parts;
                 (self.place.parts, self.place.is_trying) = (part, true);
                 self.commit().await?;
+                self.session.change_origin = self.place.origin;
                 let run = self.run_statement(&meant, said).await;
                 match run {
                     Err(error) if was_trying && super::statement::says_done(&error) => {}
@@ -327,6 +330,25 @@ impl Applier {
         Ok(())
     }
 
+    /// Changes come from the server of an event. Those of one origin are made in a transaction, so
+    /// what was made of another one is committed before: as a whole, or as parts of the transaction
+    /// that is read.
+    async fn come_from(&mut self, head: &Head, part: u64) -> Result<(), End> {
+        let server = if head.server == 0 { self.facts.server_id } else { head.server };
+        let origin = Some(ChangeOrigin { server, is_logged: self.is_logged });
+        if self.place.origin == origin {
+            return Ok(());
+        }
+        if self.rows > 0 {
+            if self.group.name().is_some_and(|name| name.has_rows) {
+                self.place.parts = part;
+            }
+            self.commit().await?;
+        }
+        self.place.origin = origin;
+        Ok(())
+    }
+
     async fn rows_event(
         &mut self,
         head: &Head,
@@ -342,9 +364,13 @@ impl Applier {
         name.parts += 1;
         // MySQL ends a statement also with an event of no table.
         let is_of_nothing = rows.table == 0xFF_FFFF;
-        let is_passed = name.is_foreign || is_of_nothing || part < self.place.parts;
+        let is_foreign = name.is_foreign || self.passes_over(head.server);
+        let is_passed = is_foreign || is_of_nothing || part < self.place.parts;
         if !is_passed {
-            name.has_rows = true;
+            self.come_from(head, part).await?;
+            if let Some(name) = self.group.name() {
+                name.has_rows = true;
+            }
             let Some(map) = self.tables.remove(&rows.table) else {
                 return Err(broken(format!(
                     "rows of a table {} that the source has not described",

@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use wire::{LockMode, Projection, WaitPolicy};
 
+use crate::definition_log::ChangeOrigin;
 use crate::kernel::{Failure, Kernel};
 use crate::own_table::{OwnTable, steadily};
 
@@ -75,6 +76,9 @@ pub(crate) struct Place {
     pub(crate) parts: u64,
     /// The statement behind those parts was begun.
     pub(crate) is_trying: bool,
+    /// Where the changes come from that were made with this place. Readers of this cluster's log
+    /// find out by it whose changes a transaction has.
+    pub(crate) origin: Option<ChangeOrigin>,
 }
 
 /// What became of a channel last.
@@ -164,6 +168,14 @@ pub(crate) async fn all(kernel: &Kernel) -> Result<Vec<Channel>, Failure> {
 
 fn read<T: DeserializeOwned + Default>(value: Option<&[u8]>) -> T {
     value.and_then(|value| serde_json::from_slice(value).ok()).unwrap_or_default()
+}
+
+/// Where the changes come from that were made with a row of a channel, if it is that of a place.
+pub(crate) fn origin_of(row: &[Value]) -> Option<ChangeOrigin> {
+    match row {
+        [_, Value::UInt(part::PLACE), Value::Bytes(value)] => read::<Place>(Some(value)).origin,
+        _ => None,
+    }
 }
 
 fn bytes(of: &impl Serialize) -> Result<Value, Failure> {

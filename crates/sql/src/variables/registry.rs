@@ -313,7 +313,7 @@ variables! {
     log_output, GLOBAL, DYNAMIC, Flags(&["NONE", "FILE", "TABLE"]), "FILE";
     log_queries_not_using_indexes, GLOBAL, DYNAMIC, Switch, "OFF";
     log_raw, GLOBAL, DYNAMIC, Switch, "OFF";
-    log_replica_updates, GLOBAL, FIXED, Switch, "ON";
+    log_replica_updates, GLOBAL, DYNAMIC, Switch, "ON";
     log_slave_updates, GLOBAL, FIXED, Switch, "ON";
     log_slow_admin_statements, GLOBAL, DYNAMIC, Switch, "OFF";
     log_statements_unsafe_for_binlog, GLOBAL, DYNAMIC, Switch, "ON";
