@@ -322,7 +322,8 @@ impl Session {
                         continue;
                     }
                     let why = "the server wants the password itself, which is not sent over TCP \
-                               without encryption: use the Unix socket";
+                               without encryption: use TLS or the Unix socket; for a \
+                               replication channel SOURCE_SSL = 1, or GET_SOURCE_PUBLIC_KEY = 1";
                     return Err(QueryError::Refused(0, why.to_owned()));
                 }
                 _ => return Err(cut().into()),

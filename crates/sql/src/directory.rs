@@ -294,7 +294,12 @@ pub struct Directory {
     sources: Sources,
     /// Statements that clients have prepared.
     prepared: Arc<AtomicU64>,
+    /// Changes from elsewhere that a conflict function has refused, by function.
+    conflicts: Arc<[AtomicU64; CONFLICT_FUNCTIONS]>,
 }
+
+/// Conflict functions.
+pub(crate) const CONFLICT_FUNCTIONS: usize = 5;
 
 /// A prepared statement that counts for `max_prepared_stmt_count` until this is dropped.
 #[derive(Debug)]
@@ -320,6 +325,18 @@ impl Directory {
     /// Who connects to the sources of replication.
     pub fn sources(&self) -> &Sources {
         &self.sources
+    }
+
+    /// Changes from elsewhere that conflict functions have refused, since the process began.
+    pub(crate) fn conflicts(&self) -> [u64; CONFLICT_FUNCTIONS] {
+        self.conflicts.each_ref().map(|count| count.load(Ordering::Relaxed))
+    }
+
+    /// Counts more of them.
+    pub(crate) fn count_conflicts(&self, more: [u64; CONFLICT_FUNCTIONS]) {
+        for (count, more) in self.conflicts.iter().zip(more) {
+            count.fetch_add(more, Ordering::Relaxed);
+        }
     }
 
     /// Statements that clients have prepared.

@@ -22,6 +22,7 @@
 
 mod apply;
 mod cell;
+mod conflict;
 mod gtid;
 mod json;
 mod log;
@@ -40,9 +41,11 @@ use stdx::{Duration, Instant};
 use wire::WaitPolicy;
 
 use crate::binlog::server_id;
+use crate::directory::CONFLICT_FUNCTIONS;
 use crate::kernel::{Failure, Kernel};
 use crate::link::Link;
 use crate::replication::CLAIMS;
+use crate::replication::conflict::{self as rules, Rule};
 use crate::replication::filter::Filter;
 use crate::replication::row::{self, Channel, Place, Settings, Status};
 use crate::result::{Encoding, HeadForm, ResultWriter};
@@ -186,6 +189,11 @@ struct Applier {
     /// What is applied is in this cluster's own log too.
     is_logged: bool,
     own_server: u32,
+    /// What decides about conflicts.
+    rules: Vec<Rule>,
+    /// Conflicts in the transaction that is open, by function; and in that of the source.
+    conflicts: [u64; CONFLICT_FUNCTIONS],
+    conflict_number: u64,
     /// Rows in the transaction that is open, and whole transactions of the source.
     rows: u64,
     transactions: u64,
@@ -228,6 +236,9 @@ impl Applier {
             is_idempotent: false,
             is_logged: true,
             own_server: 0,
+            rules: Vec::new(),
+            conflicts: [0; CONFLICT_FUNCTIONS],
+            conflict_number: 0,
             rows: 0,
             transactions: 0,
             began: None,
@@ -371,6 +382,9 @@ impl Applier {
         self.group = Group::default();
         self.tables.clear();
         (self.rows, self.transactions, self.began) = (0, 0, None);
+        self.conflicts = [0; CONFLICT_FUNCTIONS];
+        self.rules = rules::rules(&self.session.kernel).await?;
+        self.targets.clear();
         self.is_idempotent =
             self.global_text("replica_exec_mode").is_some_and(|mode| mode == "IDEMPOTENT");
         self.is_logged = self.global_text("log_replica_updates").is_none_or(|logs| logs == "ON");
@@ -516,6 +530,7 @@ impl Applier {
         }
         self.session.commit().await?;
         self.written = self.place.clone();
+        self.session.shared.directory.count_conflicts(std::mem::take(&mut self.conflicts));
         self.status.rows += self.rows;
         self.status.transactions += self.transactions;
         (self.rows, self.transactions, self.began, self.failures) = (0, 0, None, 0);

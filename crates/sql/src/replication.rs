@@ -10,6 +10,7 @@
 //! # Not here
 //! Reading and applying the log of a source (`replica`), connections (the host).
 
+pub(crate) mod conflict;
 pub(crate) mod filter;
 pub(crate) mod row;
 mod settings;
@@ -108,6 +109,8 @@ async fn command_replica(session: &mut Session, command: &ReplicaCommand) -> Res
                          SOURCE TO",
                     ));
                 }
+                // What means nothing is said here, and not when a row has come.
+                conflict::rules(&kernel).await?;
                 if !settings.runs {
                     settings.runs = true;
                     settings.starts += 1;

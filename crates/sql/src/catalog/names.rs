@@ -25,6 +25,11 @@ pub(crate) const RESTORE_PREFIX: &str = "#restore-";
 /// What the kernel's names of temporary tables begin with: no database, so no user sees them. The
 /// owner, a number, the database and the name follow.
 pub(crate) const TEMPORARY_PREFIX: &str = "#temporary/";
+/// The kernel's name of `mysql.ndb_replication`, the one table of a system schema that users make
+/// and write.
+pub(crate) const NDB_REPLICATION: &str = "#ndb_replication";
+/// The database and the name that users know it by.
+const NDB_REPLICATION_SHOWN: (&str, &str) = ("mysql", "ndb_replication");
 /// Stands for a point in a name: what is before one is a database for the kernel.
 pub(crate) const POINT: &str = "\u{1}";
 /// A name in a statement, with the database it is in.
@@ -57,6 +62,8 @@ impl TableName {
     pub(crate) fn full(&self) -> String {
         if self.database.is_empty() {
             self.name.clone()
+        } else if self.is_ndb_replication() {
+            NDB_REPLICATION.to_owned()
         } else {
             format!("{}.{}", self.database, self.name)
         }
@@ -64,12 +71,20 @@ impl TableName {
 
     /// Whether a table of that name is no user's: it answers from the system itself.
     pub(crate) fn is_system(&self) -> bool {
-        system::schema(&self.database).is_some()
+        system::schema(&self.database).is_some() && !self.is_ndb_replication()
+    }
+
+    fn is_ndb_replication(&self) -> bool {
+        (self.database.as_str(), self.name.as_str()) == NDB_REPLICATION_SHOWN
     }
 }
 
 /// The database and the name that users know a table of the kernel by.
 pub(crate) fn shown_name(kernel_name: &str) -> (String, String) {
+    if kernel_name == NDB_REPLICATION {
+        let (database, name) = NDB_REPLICATION_SHOWN;
+        return (database.to_owned(), name.to_owned());
+    }
     let own = kernel_name.strip_prefix(TEMPORARY_PREFIX).and_then(|rest| {
         let mut parts = rest.splitn(4, '/').skip(2);
         Some((parts.next()?.to_owned(), parts.next()?.replace(POINT, ".")))

@@ -12,6 +12,7 @@ use sql_expression::SqlError;
 use sqltype::Datum;
 
 use crate::account::privilege::Privileges;
+use crate::directory::CONFLICT_FUNCTIONS;
 use crate::information::virtual_table::{
     Hints, Kind, Rows, Source, VirtualTable, column, information, nullable, optional, text,
 };
@@ -266,6 +267,9 @@ pub(crate) fn status(session: &Session, global: bool) -> Vec<(String, String)> {
         matches!(member.status, model::MemberStatus::Active | model::MemberStatus::Leaving)
     });
     add("Ndb_number_of_ready_data_nodes", ready.count().to_string());
+    for (name, count) in CONFLICTS.into_iter().zip(session.shared.directory.conflicts()) {
+        add(name, count.to_string());
+    }
     add("Open_tables", cluster.table_names.len().to_string());
     for name in ZEROS {
         add(name, "0".to_owned());
@@ -279,6 +283,16 @@ pub(crate) fn status(session: &Session, global: bool) -> Vec<(String, String)> {
     list.sort_unstable();
     list
 }
+
+/// Changes from elsewhere that conflict functions have refused, in the order in which they are
+/// counted.
+const CONFLICTS: [&str; CONFLICT_FUNCTIONS] = [
+    "Ndb_conflict_fn_max",
+    "Ndb_conflict_fn_old",
+    "Ndb_conflict_fn_max_del_win",
+    "Ndb_conflict_fn_max_ins",
+    "Ndb_conflict_fn_max_del_win_ins",
+];
 
 /// Counters that monitoring asks for and that count nothing here.
 const ZEROS: [&str; 27] = [

@@ -17,12 +17,14 @@ use mysql_wire::binlog::rows::{NO_FOREIGN_KEY_CHECKS, TableMap};
 use sql_expression::SqlError;
 use sqltype::{Datum, TypeKind};
 
+use super::conflict::Resolved;
 use super::{Applier, cell, statement};
 use crate::catalog::TableDefinition;
 use crate::catalog::names::TableName;
 use crate::catalog::text::quoted;
 use crate::dispatch;
 use crate::prepared::Prepared;
+use crate::replication::conflict::resolution;
 use crate::result::Outcome;
 use crate::session::Session;
 
@@ -37,27 +39,34 @@ const SHOWN_MAX: usize = 64;
 type Form = (Verb, usize, Vec<bool>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Verb {
+pub(super) enum Verb {
     Insert,
     Replace,
     Update,
     Delete,
+    /// Under the condition of a conflict function.
+    UpdateIf,
+    DeleteIf,
+    /// Looks whether there is a row.
+    Touch,
 }
 
 /// A table here that rows of a table of the source go to.
 #[derive(Debug)]
 pub(super) struct Target {
     map: TableMap,
-    definition: Rc<TableDefinition>,
+    pub(super) definition: Rc<TableDefinition>,
     /// Of each column of the source the place of the column here; none for one that is computed.
-    places: Vec<Option<usize>>,
+    pub(super) places: Vec<Option<usize>>,
     /// The columns of the source that tell a row; none of them where only the whole row does.
-    key: Vec<usize>,
+    pub(super) key: Vec<usize>,
+    /// What decides about conflicts.
+    pub(super) resolved: Option<Resolved>,
     forms: BTreeMap<Form, Prepared>,
 }
 
 /// A row for a statement: values in the order of the columns of the source.
-type Values = Vec<Option<Datum>>;
+pub(super) type Values = Vec<Option<Datum>>;
 
 impl Target {
     /// Finds the table that rows go to.
@@ -109,19 +118,20 @@ impl Target {
         let key: Option<Vec<usize>> =
             key.and_then(|key| key.columns.iter().map(of_source).collect());
         let key = key.unwrap_or_default();
-        Ok(Self { map: map.clone(), definition, places, key, forms: BTreeMap::new() })
+        let (map, forms) = (map.clone(), BTreeMap::new());
+        Ok(Self { map, definition, places, key, resolved: None, forms })
     }
 
     /// The column here that a column of the source goes to.
-    fn column(&self, at: usize) -> Option<&crate::catalog::ColumnDefinition> {
+    pub(super) fn column(&self, at: usize) -> Option<&crate::catalog::ColumnDefinition> {
         self.places.get(at).copied().flatten().map(|place| &self.definition.columns[place])
     }
 
-    fn quoted(&self, at: usize) -> String {
+    pub(super) fn quoted(&self, at: usize) -> String {
         quoted(self.column(at).map_or("", |column| &column.name))
     }
 
-    fn table(&self) -> String {
+    pub(super) fn table(&self) -> String {
         format!("{}.{}", quoted(&self.definition.database), quoted(&self.definition.name))
     }
 
@@ -149,7 +159,7 @@ impl Target {
     }
 
     /// The condition that finds a row by these columns.
-    fn condition(&self, columns: &[usize]) -> String {
+    pub(super) fn condition(&self, columns: &[usize]) -> String {
         let by_key = columns == self.key.as_slice();
         let one = |at: &usize| {
             let name = self.quoted(*at);
@@ -182,7 +192,7 @@ impl Target {
     }
 
     /// The statement of a form, planned before or now.
-    fn form(
+    pub(super) fn form(
         &mut self,
         session: &Session,
         form: Form,
@@ -282,12 +292,21 @@ impl Applier {
                 return Ok(known);
             }
         }
-        if let Ok(target) = Target::of(&self.session, map, name) {
+        if let Ok(target) = self.new_target(map, name) {
             return Ok(target);
         }
         // Another SQL node may have changed it a moment ago.
         self.session.catch_up().await;
-        Target::of(&self.session, map, name)
+        self.new_target(map, name)
+    }
+
+    fn new_target(&self, map: &TableMap, name: &TableName) -> Result<Target, SqlError> {
+        let mut target = Target::of(&self.session, map, name)?;
+        let by = resolution(&self.rules, &name.database, &name.name, self.own_server);
+        if let Some(by) = by {
+            target.resolve(by)?;
+        }
+        Ok(target)
     }
 
     /// Inserts rows, all with values of the same columns.
@@ -296,7 +315,8 @@ impl Applier {
         target: &mut Target,
         rows: &mut Vec<Values>,
     ) -> Result<(), SqlError> {
-        let verb = if self.is_idempotent { Verb::Replace } else { Verb::Insert };
+        let replaces = self.is_idempotent && target.resolved.is_none();
+        let verb = if replaces { Verb::Replace } else { Verb::Insert };
         let mut rest = std::mem::take(rows).into_iter().peekable();
         while let Some(first) = rest.peek() {
             let columns = present(first);
@@ -312,8 +332,16 @@ impl Applier {
                 format!("{word} INTO {} ({}) VALUES {rows}", target.table(), names.join(","))
             })?;
             let batch: Vec<Values> = rest.by_ref().take(size).collect();
-            let parameters: Vec<Datum> = batch.into_iter().flatten().flatten().collect();
+            let parameters: Vec<Datum> = batch.iter().flatten().flatten().cloned().collect();
             let done = self.run(&prepared, &parameters).await;
+            if let (Err(error), Some(by)) = (&done, target.resolved)
+                && error.code() == 1062
+            {
+                for row in batch {
+                    self.insert_or_resolve(target, by, row).await?;
+                }
+                continue;
+            }
             done.map_err(|error| self.could_not("Write_rows", target, &error))?;
         }
         Ok(())
@@ -322,6 +350,9 @@ impl Applier {
     async fn update(&mut self, target: &mut Target, images: &Images<'_>) -> Result<(), SqlError> {
         let before = target.values(&images.before)?;
         let after = target.values(&images.after)?;
+        if let Some(by) = target.resolved {
+            return self.update_or_refuse(target, by, (&before, &after)).await;
+        }
         let finding = target.finding(&before);
         // What has changed; and what would change by itself otherwise.
         let is_set = |at: usize| {
@@ -370,6 +401,9 @@ impl Applier {
 
     async fn delete(&mut self, target: &mut Target, images: &Images<'_>) -> Result<(), SqlError> {
         let before = target.values(&images.before)?;
+        if let Some(by) = target.resolved {
+            return self.delete_or_refuse(target, by, &before).await;
+        }
         let finding = target.finding(&before);
         match self.delete_found(target, &finding, &before).await {
             Ok(0) if !self.is_idempotent => {
@@ -396,7 +430,11 @@ impl Applier {
     }
 
     /// Runs a statement; the rows that it has found.
-    async fn run(&mut self, prepared: &Prepared, parameters: &[Datum]) -> Result<u64, SqlError> {
+    pub(super) async fn run(
+        &mut self,
+        prepared: &Prepared,
+        parameters: &[Datum],
+    ) -> Result<u64, SqlError> {
         let mut out = self.writer();
         let outcome =
             dispatch::run(&mut self.session, prepared, parameters, &mut out, None).await?;
@@ -422,7 +460,7 @@ impl Applier {
     }
 
     /// The same error, with what was to be done and where that stands in the log of the source.
-    fn could_not(&self, event: &str, target: &Target, error: &SqlError) -> SqlError {
+    pub(super) fn could_not(&self, event: &str, target: &Target, error: &SqlError) -> SqlError {
         let TableDefinition { database, name, .. } = &*target.definition;
         let text = format!(
             "Could not execute {event} event on table {database}.{name}; {}, Error_code: {}; the \

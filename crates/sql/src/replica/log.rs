@@ -53,6 +53,17 @@ impl Group {
         !matches!(self, Self::None)
     }
 
+    /// The number of its GTID.
+    pub(super) fn number(&self) -> Option<u64> {
+        match self {
+            Self::Named(name) | Self::Open(name) => match name.gtid {
+                Gtid::Mysql(_, number) | Gtid::Mariadb(_, _, number) => Some(number),
+                Gtid::None => None,
+            },
+            Self::None => None,
+        }
+    }
+
     fn name(&mut self) -> Option<&mut Name> {
         match self {
             Self::None => None,
@@ -201,6 +212,7 @@ impl Applier {
         }
         let is_foreign = is_done || self.passes_over(head.server);
         self.group = Group::Named(Name { gtid, is_foreign, ..Name::default() });
+        self.conflict_number = 0;
         self.note_time(head);
         Ok(())
     }

@@ -121,7 +121,7 @@ impl Filter {
 
 /// LIKE: `%` is any text, `_` any byte, and a backslash makes the next one itself. Takes a time of
 /// the product of the lengths at most.
-fn matches(pattern: &[u8], text: &[u8]) -> bool {
+pub(super) fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut at, mut place) = (0, 0);
     // Where to go on when what follows the last `%` does not fit.
     let mut again: Option<(usize, usize)> = None;
