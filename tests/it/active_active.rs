@@ -48,7 +48,8 @@ fn sum(count: i64) -> i64 {
 const TABLE: &str = "CREATE TABLE d.t (writer INT, id INT, n INT, PRIMARY KEY (writer, id))";
 
 /// Changes of rows behind a place of a cluster's log: the servers that they come from.
-fn changes_from(session: &mut Session, (file, position): &(String, u64)) -> Vec<i64> {
+fn changes_from(session: &mut Session, place: &(String, u64)) -> Vec<i64> {
+    let (file, position) = place;
     let (name, number) = file.rsplit_once('.').expect("files have numbers");
     let number: u64 = number.parse().expect("files have numbers");
     let (last, _) = end_of(session, "SHOW BINARY LOG STATUS");
@@ -212,8 +213,9 @@ fn three_clusters_in_a_ring_have_each_change_once() {
 }
 
 /// The table of rules, as NDB has it.
-const RULES: &str = "CREATE TABLE mysql.ndb_replication (db VARBINARY(63), table_name VARBINARY(63), \
-     server_id INT UNSIGNED, binlog_type INT UNSIGNED, conflict_fn VARBINARY(128), \
+const RULES: &str = "CREATE TABLE mysql.ndb_replication (db VARBINARY(63), \
+     table_name VARBINARY(63), server_id INT UNSIGNED, binlog_type INT UNSIGNED, \
+     conflict_fn VARBINARY(128), \
      PRIMARY KEY USING HASH (db, table_name, server_id))";
 /// Tables that are written to on both sides, with their functions.
 const FUNCTIONS: [(&str, &str); 5] = [
@@ -292,21 +294,10 @@ fn contents(session: &mut Session, table: &str) -> Vec<Vec<Option<String>>> {
     session.query(&question).expect("it may be read")
 }
 
-#[test]
-fn conflict_functions_let_through_what_their_tables_say() {
-    let mut pair = pair_with_functions();
+/// Both clusters of a pair change the same rows, each in its way.
+fn change_both_sides(pair: &mut [(Processes, Session); 2]) {
     for (table, _) in FUNCTIONS {
-        let rows: Vec<String> = (1..=5).map(|id| format!("({id}, 10, 0, 'both')")).collect();
-        let insert = format!("INSERT INTO d.{table} VALUES {}", rows.join(","));
-        all(&mut pair[0].1, &[&insert]);
-    }
-    settle(&mut pair);
-    // While they do not hear of each other, both change the same rows.
-    for (_, session) in &mut pair {
-        all(session, &["STOP REPLICA"]);
-    }
-    for (table, _) in FUNCTIONS {
-        let [(_, to_a), (_, to_b)] = &mut pair;
+        let [(_, to_a), (_, to_b)] = &mut *pair;
         let update = |id: i64, ts: i64, who: i64| {
             format!("UPDATE d.{table} SET ts = {ts}, by_whom = {who} WHERE id = {id}")
         };
@@ -323,38 +314,55 @@ fn conflict_functions_let_through_what_their_tables_say() {
             statements.iter().for_each(|statement| all(session, &[statement]));
         }
     }
+}
+
+/// What is refused then: at A what B did, and at B what A did, with the server, and the values of
+/// the column that decides before and after.
+fn refused(table: &str) -> (Vec<String>, Vec<String>) {
+    let gone = "ROW_DOES_NOT_EXIST";
+    let (mut at_a, mut at_b) = (Vec::new(), Vec::new());
+    let is_old = table == "o";
+    let deletes_win = table.starts_with("md");
+    let decides_insertions = table.ends_with('i');
+    if is_old {
+        at_a.push("1 UPDATE_ROW DATA_IN_CONFLICT 2 10 22".to_owned());
+    }
+    at_b.push("1 UPDATE_ROW DATA_IN_CONFLICT 1 10 21".to_owned());
+    if !deletes_win {
+        at_a.push("2 DELETE_ROW DATA_IN_CONFLICT 2 10 -".to_owned());
+    }
+    at_b.push(format!("2 UPDATE_ROW {gone} 1 10 21"));
+    at_a.push(format!("3 DELETE_ROW {gone} 2 10 -"));
+    at_b.push(format!("3 DELETE_ROW {gone} 1 10 -"));
+    if !decides_insertions {
+        at_a.push("6 WRITE_ROW ROW_ALREADY_EXISTS 2 - 32".to_owned());
+    }
+    at_b.push("6 WRITE_ROW ROW_ALREADY_EXISTS 1 - 31".to_owned());
+    (at_a, at_b)
+}
+
+#[test]
+fn conflict_functions_let_through_what_their_tables_say() {
+    let mut pair = pair_with_functions();
+    for (table, _) in FUNCTIONS {
+        let rows: Vec<String> = (1..=5).map(|id| format!("({id}, 10, 0, 'both')")).collect();
+        let insert = format!("INSERT INTO d.{table} VALUES {}", rows.join(","));
+        all(&mut pair[0].1, &[&insert]);
+    }
+    settle(&mut pair);
+    // While they do not hear of each other, both change the same rows.
+    for (_, session) in &mut pair {
+        all(session, &["STOP REPLICA"]);
+    }
+    change_both_sides(&mut pair);
     for (_, session) in &mut pair {
         all(session, &["START REPLICA"]);
     }
     settle(&mut pair);
     let [(_, to_a), (_, to_b)] = &mut pair;
-    // At A: what B did, and at B: what A did. `1 UPDATE_ROW …` has the server, and the values of
-    // the column that decides before and after.
-    let gone = "ROW_DOES_NOT_EXIST";
-    let wanted = |table: &str| -> (Vec<String>, Vec<String>) {
-        let (mut at_a, mut at_b) = (Vec::new(), Vec::new());
-        let is_old = table == "o";
-        let deletes_win = table.starts_with("md");
-        let decides_insertions = table.ends_with('i');
-        if is_old {
-            at_a.push("1 UPDATE_ROW DATA_IN_CONFLICT 2 10 22".to_owned());
-        }
-        at_b.push("1 UPDATE_ROW DATA_IN_CONFLICT 1 10 21".to_owned());
-        if !deletes_win {
-            at_a.push("2 DELETE_ROW DATA_IN_CONFLICT 2 10 -".to_owned());
-        }
-        at_b.push(format!("2 UPDATE_ROW {gone} 1 10 21"));
-        at_a.push(format!("3 DELETE_ROW {gone} 2 10 -"));
-        at_b.push(format!("3 DELETE_ROW {gone} 1 10 -"));
-        if !decides_insertions {
-            at_a.push("6 WRITE_ROW ROW_ALREADY_EXISTS 2 - 32".to_owned());
-        }
-        at_b.push("6 WRITE_ROW ROW_ALREADY_EXISTS 1 - 31".to_owned());
-        (at_a, at_b)
-    };
     let mut counts = Vec::new();
     for (table, _) in FUNCTIONS {
-        let (of_a, of_b) = wanted(table);
+        let (of_a, of_b) = refused(table);
         assert_eq!(exceptions(to_a, table), of_a, "{table} at A");
         assert_eq!(exceptions(to_b, table), of_b, "{table} at B");
         counts.push((table, of_a.len() as i64, of_b.len() as i64));

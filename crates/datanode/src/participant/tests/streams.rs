@@ -62,6 +62,21 @@ fn acknowledge(world: &mut World, node: u16, through: u64) {
 }
 
 #[test]
+fn a_change_names_its_transaction_at_every_replica() {
+    let mut world = streamed(3, |_| {});
+    world.write(txn(1), vec![insert(1, 10), insert(2, 20)]);
+    world.write(txn(2), vec![add(1, 1)]);
+    begin_epoch(&mut world, 8);
+    for node in 1..=3 {
+        let from = StreamPosition { epoch: Epoch(7), changes: 0 };
+        let piece = fetch_from(&mut world, node, from, u32::MAX);
+        let changes = piece.epochs.iter().flat_map(|epoch| &epoch.changes);
+        let made_by: Vec<TransactionId> = changes.map(|change| change.transaction).collect();
+        assert_eq!(made_by, [txn(1), txn(1), txn(2)], "node {node}");
+    }
+}
+
+#[test]
 fn every_replica_keeps_complete_epochs_until_they_are_acknowledged() {
     let mut world = streamed(3, |_| {});
     world.write(txn(1), vec![insert(1, 10), insert(2, 20)]);
