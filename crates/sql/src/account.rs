@@ -20,11 +20,13 @@ pub(crate) mod first;
 pub(crate) mod fresh;
 pub(crate) mod host;
 pub(crate) mod login;
+pub(crate) mod own_password;
 pub(crate) mod password;
 pub(crate) mod policy;
 pub(crate) mod privilege;
 pub(crate) mod record;
 pub(crate) mod rights;
+pub(crate) mod session;
 pub(crate) mod show;
 pub(crate) mod usage;
 

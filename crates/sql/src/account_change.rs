@@ -27,7 +27,7 @@ use crate::account::book::Book;
 use crate::account::privilege::Dynamic;
 use crate::account::record::Record;
 use crate::account::rights::{Rights, RoleRules};
-use crate::account::{AccountName, error, fresh, login};
+use crate::account::{AccountName, error, fresh};
 use crate::kernel::Failure;
 use crate::result::{Outcome, ResultColumn, ResultWriter};
 use crate::session::{Level, Session};
@@ -141,7 +141,7 @@ fn draft(session: &Session, statement: &Statement, prng: &mut Prng) -> Result<Do
         session,
         book: session.shared.accounts.book(&session.kernel),
         rights: session.rights()?,
-        rules: login::role_rules(session),
+        rules: crate::account::session::role_rules(session),
         changes: BTreeMap::new(),
         takes: false,
         notes: Vec::new(),

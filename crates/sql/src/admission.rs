@@ -16,8 +16,8 @@ use mysql_wire::auth::VerifierCache;
 use sql_expression::SqlError;
 
 use crate::account::attempts::Attempts;
-use crate::account::first::OwnPassword;
 use crate::account::host;
+use crate::account::own_password::OwnPassword;
 use crate::account::usage::Usage;
 use crate::audit::AuditLog;
 use crate::files::ServerFiles;

@@ -13,21 +13,25 @@ pub(crate) mod archive;
 mod begun;
 mod load;
 mod options;
+mod place;
 mod rows;
 mod save;
 mod throttle;
+pub(crate) mod time;
 
 use sql_expression::SqlError;
 use sql_parser::ast::Statement;
 use sqltype::{Datum, SqlType};
 
 use crate::backup_jobs::host::{self, BackupReply, BackupRequest, ListedBackup};
-use crate::backup_jobs::{self as jobs, Backups};
+use crate::backup_jobs::{self as jobs};
 use crate::error::unsupported;
 use crate::result::{Outcome, ResultWriter};
 use crate::session::Session;
 
 pub(crate) use load::sweep_restores;
+use place::place;
+use time::shown_time;
 
 /// Runs BACKUP, RESTORE, CANCEL BACKUP JOB, START or STOP ARCHIVE.
 pub(crate) async fn run(
@@ -122,64 +126,4 @@ pub(crate) async fn backups(session: &Session, at: &[u8]) -> Result<Vec<Vec<Datu
         ]
     };
     Ok(found.into_iter().map(row).collect())
-}
-
-/// A place that a statement names: a directory, or `s3://bucket/path`; a name without a `/` at its
-/// beginning is in the place of backups that is configured.
-///
-/// # Errors
-/// For what is no absolute path without `..`, for other addresses, and for addresses with more in
-/// them than a path, which may be a key and is not repeated.
-fn place(given: &[u8], backups: &Backups) -> Result<String, SqlError> {
-    let place = String::from_utf8_lossy(given).into_owned();
-    let base = backups.policy().directory;
-    if let Some(base) = base.filter(|_| !place.starts_with('/') && !place.contains("://")) {
-        let is_plain = |part: &str| !matches!(part, "" | "." | "..");
-        if !place.split('/').all(is_plain) || place.contains(['\0', '@', '?', '#', '&']) {
-            let why = format!("'{place}' is no plain name of a backup in {base}");
-            return Err(host::failed(&why));
-        }
-        return Ok(format!("{}/{place}", base.trim_end_matches('/')));
-    }
-    if let Some((scheme, path)) = place.split_once("://") {
-        if path.contains(['@', '?', '#', '&']) {
-            let why = "an address is s3://BUCKET/PATH: keys do not belong into statements, but \
-                       into the environment of the SQL node or the file of \
-                       BackupS3CredentialsFile";
-            return Err(host::failed(why));
-        }
-        if scheme != "s3" {
-            let why = "backups are in directories of the SQL node's host or in object stores: \
-                       s3://BUCKET/PATH";
-            return Err(host::failed(why));
-        }
-        return Ok(place);
-    }
-    let has_dots = place.split('/').any(|part| part == "..");
-    if !place.starts_with('/') || has_dots || place.contains('\0') {
-        let why = format!("'{place}' is no absolute path of a directory without '..'");
-        return Err(host::failed(&why));
-    }
-    Ok(place)
-}
-
-/// Whether the same may succeed when it is tried again.
-fn is_temporary(error: &SqlError) -> bool {
-    matches!(error.code(), 1205 | 1213 | 1297 | 1412)
-}
-
-/// The time now: microseconds since 1970 UTC.
-fn now(session: &Session) -> i64 {
-    let since = session.kernel.now().since(session.statement_began);
-    let micros = i64::try_from(since.as_nanos() / 1_000).unwrap_or(i64::MAX);
-    session.statement_time.saturating_add(micros)
-}
-
-/// A time, in microseconds since 1970 UTC, as lists show it: UTC, to the second.
-pub fn shown_time(micros: i64) -> String {
-    let (day, second) = (micros.div_euclid(86_400_000_000), micros.rem_euclid(86_400_000_000));
-    let (year, month, day) = stdx::calendar::date_of(day);
-    let second = second / 1_000_000;
-    let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
-    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
 }

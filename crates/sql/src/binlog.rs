@@ -35,7 +35,8 @@ use stdx::{Duration, Instant};
 use crate::definition_log;
 use crate::error::unsupported;
 use crate::session::Session;
-use crate::variables::{registry, shown_text};
+use crate::variables::registry;
+use crate::variables::session::shown_text;
 use place::{Log, file_name, file_named, file_of, file_of_number};
 use reader::{End, LogReader, Piece, ReadError};
 

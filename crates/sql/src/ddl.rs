@@ -13,6 +13,7 @@
 //! Checks and texts of definitions (`catalog`); the implicit commit before (`dispatch`).
 
 mod alter;
+mod altered;
 mod change;
 mod create;
 mod database;
@@ -24,23 +25,19 @@ mod modify;
 pub(crate) mod moves;
 mod rebuild;
 pub(crate) mod restore;
+mod step;
 mod temporary;
 pub(crate) mod view;
 
-use model::{ErrorCode, SchemaChange, TableId};
 use sql_expression::SqlError;
 use sql_parser::ast::{Statement, TableDefinition};
 use sqltype::TimeZone;
 
 use crate::binlog;
-use crate::catalog::draft::Rules;
-use crate::catalog::names::TableName;
-use crate::catalog::view::is_view;
-use crate::catalog::{CheckDefinition, error, names, same_name};
+use crate::catalog::error;
 use crate::definition_log::LoggedStatement;
-use crate::kernel::Failure;
 use crate::result::Outcome;
-use crate::session::{Level, Session};
+use crate::session::Session;
 
 pub(crate) use rebuild::leftovers::sweep_copies;
 pub(crate) use rebuild::wait_for_writes;
@@ -105,67 +102,6 @@ async fn change_definitions(
         Statement::DropView(drop) => view::drop(session, drop).await,
         _ => Err(error::unsupported("this statement")),
     }
-}
-
-/// Asks the kernel for a change.
-async fn change(session: &Session, change: SchemaChange) -> Result<TableId, Failure> {
-    session.definition_log.change(&session.kernel, change).await
-}
-
-/// Whether the kernel refused with this code.
-fn refused(failure: &Failure, code: ErrorCode) -> bool {
-    matches!(failure, Failure::Refused(refusal) if refusal.code == code)
-}
-
-/// Keeps what the checks have noted for SHOW WARNINGS.
-fn keep_notes(session: &mut Session, rules: Rules<'_>) {
-    for note in rules.notes {
-        warn(session, note);
-    }
-}
-
-/// Adds a warning, or a note where MySQL calls it one.
-fn warn(session: &mut Session, warning: SqlError) {
-    if matches!(warning.code(), 1007 | 1008 | 1050 | 1051 | 1091 | 1246 | 1831 | 3502) {
-        return session.note(warning);
-    }
-    let kept = session.variables.max_error_count as usize;
-    session.diagnostics.push(Level::Warning, warning, kept);
-}
-
-/// The name of a user's table in a statement that changes it: system schemas are refused, and
-/// databases that are not there.
-fn user_table(session: &Session, name: TableName) -> Result<TableName, SqlError> {
-    if name.is_system() {
-        return Err(error::access_denied_to_database(&name.database));
-    }
-    session.check_database(&name.database)?;
-    Ok(name)
-}
-
-/// Names of CHECK constraints are unique in a database: 3822 for one that another table has.
-fn check_names_free(
-    session: &Session,
-    database: &str,
-    own: Option<TableId>,
-    checks: &[CheckDefinition],
-) -> Result<(), SqlError> {
-    if checks.is_empty() {
-        return Ok(());
-    }
-    let cluster = session.kernel.cluster();
-    for (_, table) in names::tables_of(&cluster, database) {
-        if Some(table.id) == own || is_view(table) {
-            continue;
-        }
-        let definition = session.shared.definitions.of(table)?;
-        for check in checks {
-            if definition.checks.iter().any(|other| same_name(&other.name, &check.name)) {
-                return Err(error::duplicate_check(&check.name));
-            }
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

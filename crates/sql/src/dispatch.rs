@@ -23,8 +23,7 @@ use stdx::Duration;
 use crate::error::{of_parser, unexpected, unsupported};
 use crate::execute::statement_plan::{PlanKind, StatementPlan};
 use crate::kernel::Interrupt;
-use crate::prepared::Prepared;
-use crate::prepared::cache::StatementCache;
+use crate::prepared::{self, Prepared};
 use crate::result::{Outcome, ResultColumn, ResultWriter};
 use crate::session::{Level, Session};
 use crate::traits::{Place, Traits, Writes};
@@ -159,7 +158,7 @@ pub(crate) async fn run_text(
     out: &mut ResultWriter,
 ) -> (Result<Outcome, SqlError>, Option<usize>) {
     if at == 0
-        && let Some((prepared, parameters)) = StatementCache::find(session, text)
+        && let Some((prepared, parameters)) = prepared::session::find(session, text)
     {
         return (run(session, &prepared, &parameters, out, Some(text)).await, None);
     }

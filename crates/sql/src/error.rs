@@ -144,3 +144,8 @@ pub(crate) fn unkept_promise(what: &str, why: &str) -> SqlError {
     );
     SqlError::new(1235, "42000", text)
 }
+
+/// Whether the same may succeed when it is tried again.
+pub(crate) fn is_temporary(error: &SqlError) -> bool {
+    matches!(error.code(), 1205 | 1213 | 1297 | 1412)
+}

@@ -20,7 +20,7 @@ use sql_parser::ast::{
 };
 
 use crate::catalog::text::quoted;
-use crate::variables::hint::is_hintable;
+use crate::variables::hintable::is_hintable;
 use crate::variables::registry;
 
 /// The hints of a statement.

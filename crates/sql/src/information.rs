@@ -64,7 +64,7 @@ impl VirtualTable {
             Source::Values(rows) => {
                 let tables = schema::tables_wanted(session, hints);
                 let sizes = Sizes::of(&session.kernel, tables.as_deref()).await;
-                rows(session, hints, &sizes, &Known::of(session, tables.as_deref()).await?)?
+                rows(session, hints, &sizes, &Known::of(&session.kernel, tables.as_deref()).await?)?
             }
             Source::Empty => Vec::new(),
             Source::Connections => server::processes(session).await?,

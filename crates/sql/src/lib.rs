@@ -67,14 +67,14 @@ mod transaction;
 mod variables;
 
 pub use account::attempts::Attempts;
-pub use account::first::{OwnPassword, PasswordFile};
+pub use account::own_password::{OwnPassword, PasswordFile};
 pub use account::usage::Usage;
 pub use admission::{
     Admission, ClientHost, EncryptionFacts, EncryptionSettings, HostEncryption, KeyAnswer,
     PasswordKey, Verifiers,
 };
 pub use audit::{AuditFigures, AuditLimits, AuditLog, CLASSES as AUDIT_CLASSES, Kept};
-pub use backup::shown_time;
+pub use backup::time::shown_time;
 pub use backup_jobs::chain::{Chain, ChainBase, ChainStart, Segment, SegmentHead};
 pub use backup_jobs::host::{
     BackupAnswer, BackupFiles, BackupHost, BackupKey, BackupReply, BackupRequest, Contents,

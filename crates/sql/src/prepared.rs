@@ -3,27 +3,25 @@
 //! # Owns
 //! [`Prepared`], a statement with its parameters and, when it has one, its plan.
 //! # Not here
-//! Numbers and long data (`connection`), plans and whether they still hold (`execute`).
+//! Those that clients keep (`session`), numbers and long data (`connection`), plans and whether
+//! they still hold (`execute`).
 
 pub(crate) mod cache;
+pub(crate) mod session;
 
 use std::any::Any;
 use std::cell::RefCell;
 use std::rc::Rc;
 
 use model::ControlIndex;
-use sql_expression::SqlError;
 use sql_parser::ast::Statement;
 use sql_parser::{LiteralRows, Parsed};
 
 use crate::account::login::Allowed;
 use crate::directory::CountedStatement;
-use crate::error::of_parser;
 use crate::hint::StatementHints;
 use crate::memory::Held;
-use crate::session::Session;
 use crate::traits::{StatementTraits, Traits};
-use crate::variables;
 
 /// A prepared statement.
 #[derive(Clone, Debug)]
@@ -48,35 +46,7 @@ struct Inner {
     _kept: Option<(CountedStatement, Held)>,
 }
 
-/// About what a prepared statement takes in memory, with its plan: for itself, and for each byte of
-/// its text.
-const STATEMENT_BYTES: usize = 4 << 10;
-const TEXT_BYTES: usize = 16;
-
 impl Prepared {
-    /// Parses one statement for a client, who keeps it: it counts, and so does its memory.
-    ///
-    /// # Errors
-    /// 1461 and 3170 if there are too many.
-    pub(crate) fn parse(session: &Session, text: &str) -> Result<Self, SqlError> {
-        let most = variables::registry::find("max_prepared_stmt_count");
-        let most = most.and_then(|variable| variables::shown_text(session, variable, true));
-        let most = most.and_then(|text| text.parse().ok()).unwrap_or(u64::MAX);
-        let counted = session.shared.directory.count_prepared(most);
-        let Some(counted) = counted else { return Err(SqlError::of::<1461>(&[&most])) };
-        let mut held = session.memory.hold("prepared statements");
-        held.add(STATEMENT_BYTES + TEXT_BYTES * text.len())?;
-        let parsed = session.parse_at(text.as_bytes(), 0);
-        let parsed = parsed.map_err(|error| of_parser(&error))?;
-        if !parsed.statement.traits().is_preparable || parsed.next.is_some() {
-            let message = "This command is not supported in the prepared statement protocol yet";
-            return Err(SqlError::new(1295, "HY000", message));
-        }
-        let hints = StatementHints::of(&parsed.hints, &parsed.statement);
-        let count = parsed.parameter_count as usize;
-        Ok(Self::with_hints(parsed.statement, text, count, hints, Some((counted, held))))
-    }
-
     /// A statement that has been parsed out of a text, with its hints. Nobody is shown its text.
     pub(crate) fn of_parsed(parsed: Parsed) -> Self {
         let hints = StatementHints::of(&parsed.hints, &parsed.statement);

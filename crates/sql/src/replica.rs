@@ -52,7 +52,8 @@ use crate::result::{Encoding, HeadForm, ResultWriter};
 use crate::session::detached::Detached;
 use crate::session::{Origin, Session, Shared};
 use crate::source::{Source, SourceEncryption, SourceFacts, SourceLog, SourceNews, SourceStart};
-use crate::variables::{registry, shown_text};
+use crate::variables::registry;
+use crate::variables::session::shown_text;
 
 use apply::Target;
 use gtid::GtidSet;

@@ -21,7 +21,7 @@ use sqltype::{Datum, SqlType};
 use stdx::Duration;
 use wire::WaitPolicy;
 
-use crate::backup::shown_time;
+use crate::backup::time::shown_time;
 use crate::claim::Claims;
 use crate::error::unsupported;
 use crate::kernel::Kernel;

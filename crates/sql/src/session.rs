@@ -12,6 +12,7 @@
 pub(crate) mod abandoned;
 pub(crate) mod detached;
 pub(crate) mod evaluation;
+mod lock_counts;
 mod locks;
 mod names;
 pub(crate) mod options;
@@ -52,10 +53,11 @@ use crate::sequences::Sequences;
 use crate::statistics::Statistics;
 use crate::temporary::{Leftovers, Temporaries};
 use crate::variables::SessionVariables;
+use crate::variables::choice::Isolation;
 
 use abandoned::Abandoned;
 use detached::Detached;
-use locks::{NamedLocks, Suspects};
+use lock_counts::{NamedLocks, Suspects};
 use options::{ServerAddress, SqlOptions};
 
 /// What the connections of a worker share.
@@ -218,30 +220,6 @@ pub(crate) struct SessionTransaction {
     pub written: Vec<TableId>,
     /// SAVEPOINTs by lower-case name, oldest first.
     pub savepoints: Vec<(String, Savepoint)>,
-}
-
-/// Isolation levels as the user names them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Isolation {
-    /// Runs as READ COMMITTED.
-    ReadUncommitted,
-    /// Each statement sees what is committed when it reads.
-    #[default]
-    ReadCommitted,
-    /// Plain reads see one snapshot, with the transaction's own changes.
-    RepeatableRead,
-    /// What is read stays as it is until the transaction ends.
-    Serializable,
-}
-
-/// What an acknowledged commit has reached.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Durability {
-    /// The memory of all live replicas.
-    #[default]
-    Memory,
-    /// Their disks too.
-    Disk,
 }
 
 /// How serious an entry of SHOW WARNINGS is.

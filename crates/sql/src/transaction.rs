@@ -17,8 +17,9 @@ use sqltype::Datum;
 
 use crate::kernel::Failure;
 use crate::prepared::Prepared;
-use crate::session::{Durability, Isolation, Session, SessionTransaction};
+use crate::session::{Session, SessionTransaction};
 use crate::traits::Place;
+use crate::variables::choice::{Durability, Isolation};
 
 /// Where a statement began.
 #[derive(Clone, Copy, Debug)]

@@ -5,20 +5,23 @@
 //! given by SET GLOBAL and SET PERSIST, which all SQL nodes share.
 //!
 //! # Owns
-//! [`SessionVariables`], lookup of `@@name`, which changes of variables the client is told of.
+//! [`SessionVariables`], which changes of variables the client is told of.
 //! # Guarantees
 //! A field and the text of its variable never disagree: both change in one place.
 //! # Not here
 //! The table of variables (`registry`), what values they take (`value`), SET (`set`), the values
 //! that SQL nodes share (`settings`), those that are found when they are asked for (`computed`),
-//! hints (`hint`), which values are refused
-//! because nothing does what they promise (`promise`).
+//! hints (`hint`), which values are refused because
+//! nothing does what they promise (`promise`), what a session sees (`session`).
 
+pub(crate) mod choice;
 pub(crate) mod compression;
 pub(crate) mod computed;
 pub(crate) mod hint;
+pub(crate) mod hintable;
 pub(crate) mod promise;
 pub(crate) mod registry;
+pub(crate) mod session;
 pub(crate) mod settings;
 pub(crate) mod value;
 
@@ -27,15 +30,15 @@ use std::hash::{Hash, Hasher};
 
 use collation::{Charset, CollationId};
 use sql_expression::{BlockEncryption, SqlError, SqlMode};
-use sql_parser::ast::{ExplainFormat, SystemVariable, VariableScope};
+use sql_parser::ast::ExplainFormat;
 use sqltype::zone::TimeZone;
-use sqltype::{Datum, SqlType, TypeKind};
 use stdx::FixedHasher;
 
-use crate::session::{Durability, Isolation, Session};
-use registry::{Kind, Scope, Variable};
+use choice::{Durability, Isolation};
+use registry::{Scope, Variable};
 
-pub use computed::VERSION;
+/// VERSION(). Clients read the numbers at its beginning to know what they may ask for.
+pub const VERSION: &str = concat!("8.4.0-nines-", env!("CARGO_PKG_VERSION"));
 
 /// A session's system variables.
 #[derive(Clone, Debug)]
@@ -460,80 +463,9 @@ impl SessionVariables {
     }
 }
 
-/// The value of `@@name` with its type; errors 1193 and 1238.
-pub(crate) fn lookup(
-    session: &Session,
-    reference: &SystemVariable,
-) -> Result<(Datum, SqlType), SqlError> {
-    let name = reference.name.as_str().to_ascii_lowercase();
-    let shown = match &reference.component {
-        None => name.clone(),
-        Some(component) => format!("{component}.{name}"),
-    };
-    // `default.x` is a key cache's.
-    let variable = match &reference.component {
-        Some(component) if !component.eq_ignore_ascii_case("default") => {
-            registry::find(&shown.to_ascii_lowercase())
-        }
-        _ => registry::find(&name),
-    };
-    let variable = variable.ok_or_else(|| unknown(&shown))?;
-    let global = match (reference.scope, variable.scope) {
-        (Some(VariableScope::Session), Scope::Global) => {
-            return Err(wrong_scope(variable.name, "GLOBAL"));
-        }
-        (Some(scope), Scope::Session) if scope != VariableScope::Session => {
-            return Err(wrong_scope(variable.name, "SESSION"));
-        }
-        (None | Some(VariableScope::Session), _) => variable.scope == Scope::Global,
-        (Some(_), _) => true,
-    };
-    Ok(typed(variable, shown_text(session, variable, global)))
-}
-
-/// A variable as SHOW VARIABLES prints it; none for NULL.
-pub(crate) fn shown_text(session: &Session, variable: &Variable, global: bool) -> Option<String> {
-    if let Some(value) = computed::value(session, variable.name, global) {
-        return value;
-    }
-    if !global {
-        return session.variables.text(variable).map(str::to_owned);
-    }
-    let registry = session.shared.directory.lock();
-    let given = registry.globals.get(variable.name).cloned();
-    given.or_else(|| variable.initial.map(str::to_owned))
-}
-
-/// A variable's value as an expression has it.
-fn typed(variable: &Variable, text: Option<String>) -> (Datum, SqlType) {
-    let sql_type = match variable.kind {
-        Kind::Switch | Kind::Signed(..) => SqlType::big_int(),
-        Kind::Integer(..) => SqlType::unsigned_big_int(),
-        Kind::Real(..) | Kind::Timestamp => SqlType { decimals: 6, ..SqlType::double() },
-        _ => {
-            let length = text.as_ref().map_or(0, |text| text.chars().count() as u32);
-            SqlType { kind: TypeKind::VarChar, ..SqlType::text(length) }
-        }
-    };
-    let Some(text) = text else { return (Datum::Null, sql_type) };
-    let datum = match variable.kind {
-        Kind::Switch => Datum::Int((text == "ON").into()),
-        Kind::Signed(..) => Datum::Int(text.parse().unwrap_or_default()),
-        Kind::Integer(..) => Datum::UInt(text.parse().unwrap_or_default()),
-        Kind::Real(..) | Kind::Timestamp => Datum::Double(text.parse().unwrap_or_default()),
-        _ => Datum::text(&text),
-    };
-    (datum, sql_type)
-}
-
 /// 1193.
 pub(crate) fn unknown(name: &str) -> SqlError {
     SqlError::new(1193, "HY000", format!("Unknown system variable '{name}'"))
-}
-
-/// 1238: it has no value there.
-fn wrong_scope(name: &str, scope: &str) -> SqlError {
-    SqlError::new(1238, "HY000", format!("Variable '{name}' is a {scope} variable"))
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ const CRATE: &str = "crates/sql/src/";
 const SECTION: &str = "## Layers of the SQL crate";
 
 /// Files in the largest circle of imports within one layer. This number may only shrink.
-const CIRCLE_FILES_MAX: usize = 26;
+const CIRCLE_FILES_MAX: usize = 9;
 
 struct Layer {
     line: usize,

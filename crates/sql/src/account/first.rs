@@ -5,7 +5,7 @@
 //! host writes to a file before the accounts know it.
 //!
 //! # Owns
-//! [`secure`], a task of its own beside the connections' tasks; [`PasswordFile`], the host's side.
+//! [`secure`], a task of its own beside the connections' tasks.
 //! # Guarantees
 //! A cluster makes one first password, however many SQL nodes start: the change is accepted for
 //! accounts that nobody has changed, and by the first who asks. A password that `root` may have is
@@ -14,16 +14,15 @@
 //! As long as the file cannot be written `root` gets no password, and nobody logs in; the task goes
 //! on trying.
 //! # Not here
-//! Where the file is, and who may read it: the host.
+//! The file's interface (`own_password`); where the file is, and who may read it: the host.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::rc::Rc;
-use std::sync::Arc;
 
 use mysql_wire::auth::Plugin;
 use stdx::{Duration, Prng};
 
+use super::own_password::OwnPassword;
 use super::record::{Record, Requirement};
 use super::{AccountName, fresh, password};
 use crate::kernel::Kernel;
@@ -33,47 +32,6 @@ use crate::session::Shared;
 const LENGTH: usize = 24;
 /// How long to wait before the cluster, or the file, is tried again.
 const PAUSE: Duration = Duration::from_millis(100);
-
-/// Where the host keeps a password that was made here, for an administrator to read it.
-pub trait PasswordFile: fmt::Debug + Send + Sync {
-    /// The password of an earlier change that may have been made or not.
-    fn pending(&self) -> Option<String>;
-
-    /// The password that an administrator was shown last, as long as the file is there.
-    fn published(&self) -> Option<String>;
-
-    /// Keeps a password, durably, that `root` may have from now on.
-    ///
-    /// # Errors
-    /// Why not; the account is not changed then.
-    fn keep(&self, password: &str) -> Result<(), String>;
-
-    /// `root` has the password that was kept: shows it to the administrator.
-    ///
-    /// # Errors
-    /// Why not; it is tried again.
-    fn publish(&self) -> Result<(), String>;
-
-    /// `root` does not have the password that was kept: forgets it.
-    fn discard(&self);
-
-    /// Tells the administrator what is in the way.
-    fn complain(&self, why: &str);
-
-    /// Nothing is left to be done: whoever waited for the password goes on.
-    fn settle(&self);
-}
-
-/// When `root` is given a password by the cluster.
-#[derive(Clone, Debug)]
-pub struct OwnPassword {
-    /// Where it is kept.
-    pub file: Arc<dyn PasswordFile>,
-    /// Also when accounts have been changed: it was forgotten.
-    pub renews: bool,
-    /// Bits that nobody can foretell; none inside if the system has none.
-    pub entropy: fn() -> Option<u64>,
-}
 
 /// Gives `root` a password, if that is to be done. Ends when it is done, by whomever. `clock_base`
 /// is microseconds since 1970 when the worker's clock stood at zero.

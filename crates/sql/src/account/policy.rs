@@ -12,7 +12,7 @@ use sql_expression::SqlError;
 
 use super::AccountName;
 use super::error;
-use super::login::global;
+use super::session::global;
 use crate::session::Session;
 
 /// The rules in force.

@@ -8,10 +8,10 @@ use sql_parser::ast::{self, CreateRole, RoleChoice, SetDefaultRole};
 
 use super::Draft;
 use super::user;
-use crate::account::login::role_rules;
 use crate::account::privilege::Privileges;
 use crate::account::record::{Record, RoleGrant};
 use crate::account::rights::{Active, given};
+use crate::account::session::role_rules;
 use crate::account::{AccountName, DEFAULT_PLUGIN, error};
 use crate::result::Outcome;
 use crate::session::Session;

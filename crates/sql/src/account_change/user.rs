@@ -14,10 +14,10 @@ use stdx::Prng;
 
 use super::Draft;
 use super::role;
-use crate::account::login::global;
 use crate::account::policy::Policy;
 use crate::account::privilege::{Dynamic, Privileges};
 use crate::account::record::{Record, Requirement, RoleGrant};
+use crate::account::session::global;
 use crate::account::{AccountName, DEFAULT_PLUGIN, error, password};
 
 /// The longest name of a user, in characters.

@@ -35,7 +35,7 @@ fn failed(why: &str) -> SqlError {
 fn wanted(session: &Session) -> EncryptionSettings {
     let value = |name: &str| {
         let variable = variables::registry::find(name).expect("it is in the table");
-        variables::shown_text(session, variable, true)
+        variables::session::shown_text(session, variable, true)
     };
     let text = |name: &str| value(name).unwrap_or_default();
     EncryptionSettings {

@@ -17,7 +17,8 @@ use crate::binlog;
 use crate::catalog::{column, error};
 use crate::execute;
 use crate::result::Outcome;
-use crate::session::{Isolation, Level, Session};
+use crate::session::{Level, Session};
+use crate::variables::choice::Isolation;
 use crate::variables::registry::{self, Scope, Variable};
 use crate::variables::{SessionVariables, settings, unknown, value};
 

@@ -10,9 +10,9 @@ use sql_expression::SqlError;
 use sql_parser::ast::{Expr, Statement};
 
 use super::needs::{Columns, TableUse, Uses, Walk, columns_of};
-use crate::account::login::role_rules;
 use crate::account::privilege::Privileges as P;
 use crate::account::rights::{Active, Rights};
+use crate::account::session::role_rules;
 use crate::account::{AccountName, error};
 use crate::catalog::names::TableName;
 use crate::catalog::view::ViewDefinition;

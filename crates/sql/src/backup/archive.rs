@@ -20,9 +20,9 @@ use sqltype::{Datum, SqlType};
 use stdx::Duration;
 
 use super::options::Options;
-use super::{now, shown_time};
+use super::place::place;
+use super::time::{now, shown_moment, shown_time};
 use crate::backup_jobs::host::{self, BackupKey, BackupRequest, failed};
-use crate::kernel::Kernel;
 use crate::result::{Outcome, ResultColumn, ResultWriter};
 use crate::session::Session;
 use row::{Order, Status};
@@ -43,7 +43,7 @@ pub(super) async fn start(
     let options = Options::of_archive(&start.options)?;
     super::save::check_key(session, &options)?;
     let backups = session.shared.directory.backups().clone();
-    let place = super::place(&start.place, &backups)?;
+    let place = place(&start.place, &backups)?;
     let files = backups.files()?;
     let prepare = BackupRequest::PrepareArchive { place: place.clone(), key: options.key.clone() };
     host::done(&session.kernel.beside(), &*files, prepare).await?;
@@ -156,16 +156,4 @@ pub(crate) async fn listed(session: &Session) -> Result<Vec<Vec<Datum>>, SqlErro
         ]
     };
     Ok(row::all(&session.kernel.beside()).await?.into_iter().map(row).collect())
-}
-
-/// A time, in microseconds since 1970 UTC, to the millisecond before.
-pub(crate) fn shown_moment(micros: i64) -> String {
-    format!("{}.{:03}", shown_time(micros), micros.rem_euclid(1_000_000) / 1_000)
-}
-
-/// The time now on this kernel's worker, whose clock counts from `clock_base`: microseconds since
-/// 1970 UTC.
-fn time(kernel: &Kernel, clock_base: i64) -> i64 {
-    let since = i64::try_from(kernel.now().as_nanos() / 1_000).unwrap_or(i64::MAX);
-    clock_base.saturating_add(since)
 }

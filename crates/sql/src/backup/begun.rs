@@ -16,6 +16,8 @@ use sqltype::{Datum, SqlType, TimeZone};
 use stdx::Instant;
 
 use super::options::Options;
+use super::place::place;
+use super::time::now;
 use super::{load, save};
 use crate::backup_jobs::host::BackupFiles;
 use crate::backup_jobs::{Job, OwnJob};
@@ -41,9 +43,9 @@ impl Begun {
         options: Options,
     ) -> Result<Self, SqlError> {
         let backups = session.shared.directory.backups().clone();
-        let place = super::place(&statement.place, &backups)?;
+        let place = place(&statement.place, &backups)?;
         let files = backups.files()?;
-        let (user, began) = (session.user.clone(), super::now(session));
+        let (user, began) = (session.user.clone(), now(session));
         let job = Job { kind, place: place.clone(), user, began, ..Job::default() };
         Ok(Self { options, place, files, job: backups.begin(job) })
     }

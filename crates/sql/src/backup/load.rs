@@ -32,7 +32,7 @@ use crate::backup_jobs::OwnJob;
 use crate::backup_jobs::host::{
     BackupFiles, BackupReply, BackupRequest, Contents, SavedTable, answered, ask, done, failed,
 };
-use crate::catalog::draft::Complete;
+use crate::catalog::Complete;
 use crate::catalog::names::{RESTORE_PREFIX, TableName, restored_by};
 use crate::catalog::{ForeignKeyDefinition, TableDefinition, error};
 use crate::claim::Claims;

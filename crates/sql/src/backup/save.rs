@@ -19,10 +19,10 @@ use stdx::Duration;
 use wire::Projection;
 
 use super::begun::Begun;
-use super::now;
 use super::options::Options;
 use super::rows::encode;
 use super::throttle::Throttle;
+use super::time::now;
 use crate::access::{Asked, ReadMode, Reader};
 use crate::backup_jobs::OwnJob;
 use crate::backup_jobs::host::{
@@ -32,6 +32,7 @@ use crate::backup_jobs::host::{
 use crate::catalog::error;
 use crate::catalog::names::{TableName, tables_of};
 use crate::catalog::view::is_view;
+use crate::error::is_temporary;
 use crate::kernel::Kernel;
 use crate::result::{Outcome, ResultColumn, ResultWriter};
 use crate::session::Session;
@@ -119,7 +120,7 @@ pub(super) async fn perform(
             Err(error) => Err(error),
         };
         match result {
-            Err(error) if super::is_temporary(&error) && attempt < ATTEMPTS => attempt += 1,
+            Err(error) if is_temporary(&error) && attempt < ATTEMPTS => attempt += 1,
             result => break result,
         }
         if let Err(error) = anew(&kernel, &*files).await {
@@ -262,7 +263,7 @@ pub(super) async fn rows_of(
         job.tell(|job| (job.rows, job.bytes) = before.get())?;
         done(&reader.kernel, files, BackupRequest::Table(at)).await?;
         match rows(reader, columns, writing).await {
-            Err(error) if super::is_temporary(&error) && attempt < ATTEMPTS => attempt += 1,
+            Err(error) if is_temporary(&error) && attempt < ATTEMPTS => attempt += 1,
             result => return result,
         }
         reader.kernel.sleep(PAUSE).await?;

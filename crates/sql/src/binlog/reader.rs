@@ -32,7 +32,7 @@ use super::place::{Log, file_name, file_of, numbers_above};
 use super::table::{Net, Parts, Shape, Unreadable};
 use crate::definition_log::{self, LoggedStatement};
 use crate::kernel::{Failure, Kernel};
-use crate::variables::computed::VERSION;
+use crate::variables::VERSION;
 
 /// The pause before it is looked whether there is more.
 const PAUSE: Duration = Duration::from_millis(20);

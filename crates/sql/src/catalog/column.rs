@@ -17,11 +17,10 @@ use sql_parser::ast::{
 };
 use sqltype::{SqlType, TypeKind};
 
-use super::draft::Rules;
+use super::names::check_length;
+use super::rules::Rules;
 use super::{ColumnDefault, ColumnDefinition, Generated, default, error, expression, option};
 
-/// Longest name of a table, column or key, in characters.
-pub(crate) const NAME_LENGTH_MAX: usize = 64;
 /// Longest comment of a column or a key, in characters.
 pub(crate) const COMMENT_LENGTH_MAX: usize = 1024;
 /// Longest CHAR and BINARY.
@@ -83,10 +82,6 @@ pub(crate) fn check_name(name: &str) -> Result<(), SqlError> {
         return Err(error::wrong_column_name(name));
     }
     check_length(name)
-}
-
-pub(crate) fn check_length(name: &str) -> Result<(), SqlError> {
-    if name.chars().count() > NAME_LENGTH_MAX { Err(error::name_too_long(name)) } else { Ok(()) }
 }
 
 fn comment(attributes: &ColumnAttributes, name: &str) -> Result<String, SqlError> {

@@ -12,7 +12,7 @@ use sql_parser::ast::{self, Expr, Literal};
 use sqltype::{Converter, DateTime, Datum, Place, Problems, SqlType, TimeZone, TypeKind, format};
 
 use super::constant::Constants;
-use super::draft::Rules;
+use super::rules::Rules;
 use super::{ColumnDefault, ColumnDefinition, column, error, expression};
 
 /// The default of a column whose type and nullability are known.

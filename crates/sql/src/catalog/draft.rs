@@ -3,93 +3,27 @@
 //! # Owns
 //! [`Draft`], its reading from a syntax tree, and the checks of a table as a whole.
 //! # Guarantees
-//! A [`Complete`] definition is one the kernel takes, within the limits that are known here.
+//! A complete definition is one the kernel takes, within the limits that are known here.
 //! # Not here
 //! Columns and keys one by one (`column`, `key`), options (`option`).
 
-use std::sync::Arc;
-
 use collation::CollationId;
-use sql_expression::{EvalContext, SessionFacts, SqlError};
+use sql_expression::{SqlError, same_name};
 use sql_parser::ast::{self, TableBody, TableConstraint};
-use sqltype::{SqlType, StoreMode, TypeKind};
+use sqltype::{SqlType, TypeKind};
 
 use super::foreign_key::{self, ForeignKeyDraft};
 use super::key::{self, KeyDraft};
+use super::rules::Rules;
 use super::{
-    CheckDefinition, ColumnDefault, ColumnDefinition, ForeignKeyDefinition, KeyDefinition,
-    TableDefinition, TableOptions, column, error, expression, hidden, option, same_name,
+    CheckDefinition, ColumnDefault, ColumnDefinition, Complete, KeyDefinition, TableDefinition,
+    TableOptions, column, error, expression, hidden, option,
 };
-use crate::error::unkept_promise;
 
 /// Most columns of a table.
 const COLUMNS_MAX: usize = model::schema::COLUMNS_MAX - 2;
 /// Longest row of MySQL, texts and blobs left out.
 const ROW_SIZE_MAX: usize = 65_535;
-
-/// By what a definition is judged.
-#[derive(Debug)]
-pub(crate) struct Rules<'a> {
-    /// The database the table is in.
-    pub(crate) database: &'a str,
-    /// The table's name.
-    pub(crate) table: &'a str,
-    /// The text was checked when it was stored: nothing is implied or noted any more.
-    pub(crate) from_catalog: bool,
-    /// What promises something that nothing keeps is noted and not refused.
-    pub(crate) ignores_promises: bool,
-    /// What is written to disk is encrypted.
-    pub(crate) encrypted: bool,
-    /// STRICT_TRANS_TABLES or STRICT_ALL_TABLES.
-    pub(crate) strict: bool,
-    /// REAL_AS_FLOAT.
-    pub(crate) real_as_float: bool,
-    /// How values of defaults are judged.
-    pub(crate) store: StoreMode,
-    /// For the values of literals: the connection's collation, the time zone.
-    pub(crate) context: EvalContext,
-    /// Warnings so far.
-    pub(crate) notes: Vec<SqlError>,
-}
-
-impl<'a> Rules<'a> {
-    /// The rules for what the catalog keeps.
-    pub(crate) fn of_catalog(database: &'a str, table: &'a str) -> Self {
-        Self {
-            database,
-            table,
-            from_catalog: true,
-            ignores_promises: true,
-            encrypted: true,
-            strict: false,
-            real_as_float: false,
-            store: StoreMode {
-                no_zero_date: false,
-                no_zero_in_date: false,
-                ..StoreMode::default()
-            },
-            context: EvalContext::new(Arc::new(SessionFacts::new()), 0, 0),
-            notes: Vec::new(),
-        }
-    }
-
-    /// Refuses what promises something that nothing keeps, or notes it.
-    pub(crate) fn promised(&mut self, what: &str, why: &str) -> Result<(), SqlError> {
-        let refusal = unkept_promise(what, why);
-        if !self.ignores_promises {
-            return Err(refusal);
-        }
-        self.note(refusal);
-        Ok(())
-    }
-
-    /// Adds a warning.
-    pub(crate) fn note(&mut self, note: SqlError) {
-        if !self.from_catalog {
-            self.notes.push(note);
-        }
-    }
-}
 
 /// A definition in the making. Keys name their columns, so columns may come, go and move.
 #[derive(Clone, Debug, Default)]
@@ -112,16 +46,6 @@ pub(crate) struct CheckDraft {
     pub(crate) enforced: bool,
     /// The column it was declared at.
     pub(crate) of_column: Option<String>,
-}
-
-/// A checked definition.
-#[derive(Clone, Debug)]
-pub(crate) struct Complete {
-    pub(crate) columns: Vec<ColumnDefinition>,
-    pub(crate) keys: Vec<KeyDefinition>,
-    pub(crate) checks: Vec<CheckDefinition>,
-    pub(crate) foreign_keys: Vec<ForeignKeyDefinition>,
-    pub(crate) options: TableOptions,
 }
 
 impl Draft {
@@ -227,7 +151,7 @@ impl Draft {
     ) -> Result<(), SqlError> {
         let name = check.name.as_ref().map(|name| name.as_str().to_owned());
         if let Some(name) = &name {
-            column::check_length(name)?;
+            super::names::check_length(name)?;
         }
         let mut expression = Box::new(check.expr.clone());
         column::unqualify(&mut expression, rules)?;

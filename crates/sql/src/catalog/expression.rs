@@ -232,7 +232,7 @@ fn is_boolean(expr: &Expr) -> bool {
 
 /// Whether the expression reads a column of this name.
 pub(crate) fn reads(expr: &Expr, column: &str) -> bool {
-    columns(expr).iter().any(|name| super::same_name(name, column))
+    columns(expr).iter().any(|name| sql_expression::same_name(name, column))
 }
 
 /// Names of the columns that the expression reads, in the order they stand.

@@ -9,72 +9,19 @@
 
 use collation::CollationId;
 use model::IndexId;
-use sql_expression::SqlError;
-use sql_parser::ast::{self, ForeignKeyMatch, ReferentialAction};
+use sql_expression::{SqlError, same_name};
+use sql_parser::ast::{self, ForeignKeyMatch};
 use sqltype::{TypeKind, storage};
 
-use super::column::check_length;
-use super::draft::Rules;
+use super::definition::{ForeignKeyDefinition, Rule};
 use super::key::{KeyDraft, PartDraft};
 use super::names::TableName;
+use super::names::check_length;
+use super::rules::Rules;
 use super::{
     ColumnDefinition, KeyDefinition, KeyKind, KeyMethod, TableDefinition, column_named, error,
-    expression, same_name,
+    expression,
 };
-
-/// A foreign key.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct ForeignKeyDefinition {
-    /// The name, unique in the database.
-    pub name: String,
-    /// Positions of the columns that refer.
-    pub columns: Vec<usize>,
-    /// The table they refer to, which need not be there.
-    pub parent: TableName,
-    /// The columns of that table's key, in the order of `columns`.
-    pub parent_columns: Vec<String>,
-    /// What becomes of a row whose parent goes.
-    pub on_delete: Rule,
-    /// What becomes of a row whose parent's key changes.
-    pub on_update: Rule,
-}
-
-/// What becomes of rows that refer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Rule {
-    /// NO ACTION, said or not: as RESTRICT.
-    #[default]
-    NoAction,
-    /// RESTRICT: the parent stays.
-    Restrict,
-    /// CASCADE: they follow.
-    Cascade,
-    /// SET NULL: they refer to nothing.
-    SetNull,
-}
-
-impl Rule {
-    /// As it is declared.
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Rule::NoAction => "NO ACTION",
-            Rule::Restrict => "RESTRICT",
-            Rule::Cascade => "CASCADE",
-            Rule::SetNull => "SET NULL",
-        }
-    }
-
-    fn read(action: Option<ReferentialAction>) -> Result<Self, SqlError> {
-        match action {
-            None | Some(ReferentialAction::NoAction) => Ok(Rule::NoAction),
-            Some(ReferentialAction::Restrict) => Ok(Rule::Restrict),
-            Some(ReferentialAction::Cascade) => Ok(Rule::Cascade),
-            Some(ReferentialAction::SetNull) => Ok(Rule::SetNull),
-            // As InnoDB.
-            Some(ReferentialAction::SetDefault) => Err(error::cannot_add_foreign_key()),
-        }
-    }
-}
 
 /// A foreign key in the making; it names its columns.
 #[derive(Clone, Debug)]

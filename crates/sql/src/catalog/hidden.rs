@@ -30,23 +30,13 @@ use sql_expression::{
 use sql_parser::ast::Expr;
 use sqltype::{Datum, SqlType, TypeKind};
 
+use super::Hidden;
 use super::constant::Constants;
 use super::key::{self, KeyDraft};
 use super::{
     ColumnDefault, ColumnDefinition, Generated, KeyDefinition, KeyKind, KeyPart, TableDefinition,
     error, expression, text,
 };
-
-/// What a hidden column holds. Columns are positions in [`TableDefinition::columns`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Hidden {
-    /// The first characters of a column; bytes of one that holds bytes.
-    Prefix { of: usize, length: u32, bytes: bool },
-    /// The first bytes of the sort key of a column of text.
-    SortKey { of: usize, collation: CollationId, length: u32 },
-    /// What its expression comes to: it is a generated column.
-    Expression,
-}
 
 /// Most bytes of a sort key that are held: so many tell texts apart, and several fit a key.
 const SORT_KEY_MAX: u32 = 255;

@@ -23,19 +23,21 @@ use std::sync::Arc;
 use model::{
     Column, ColumnId, ColumnType, Description, IndexId, IndexState, SchemaChange, Table, Value,
 };
-use sql_expression::SqlError;
+use sql_expression::{SqlError, same_name};
 use sql_parser::ast::{self, Statement};
 use sqltype::storage::{storage_type, to_value};
 
 use crate::catalog::names::shown_name;
 
-use super::draft::{Complete, Draft, Rules};
+use super::Complete;
+use super::draft::Draft;
 use super::key::PRIMARY;
 use super::large;
+use super::rules::Rules;
 use super::text::{self, Parts, Style};
 use super::{
     ColumnDefault, ColumnDefinition, KeyDefinition, KeyKind, KeyMethod, KeyPart, TableDefinition,
-    hidden, same_name,
+    hidden,
 };
 
 /// The column that is the key of tables without PRIMARY KEY. It ends with a space, which no name of

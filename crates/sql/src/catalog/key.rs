@@ -6,15 +6,16 @@
 //! The kernel's indexes behind them (`kernel_form`).
 
 use model::schema::{INDEXES_MAX, KEY_SIZE_MAX};
-use sql_expression::SqlError;
+use sql_expression::{SqlError, same_name};
 use sql_parser::ast::{Expr, IndexDefinition, IndexKind, IndexMethod, IndexTarget};
 use sqltype::TypeKind;
 
-use super::column::{COMMENT_LENGTH_MAX, check_length, unqualify};
-use super::draft::Rules;
+use super::column::{COMMENT_LENGTH_MAX, unqualify};
+use super::names::check_length;
+use super::rules::Rules;
 use super::{
     ColumnDefault, ColumnDefinition, KeyDefinition, KeyKind, KeyMethod, KeyPart, column_named,
-    error, hidden, same_name,
+    error, hidden,
 };
 
 /// Most columns of a key.

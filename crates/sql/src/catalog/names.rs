@@ -13,7 +13,6 @@ use std::sync::Arc;
 use model::{ClusterState, Table, TableId};
 use sql_expression::SqlError;
 
-use super::column::check_length;
 use super::{error, system};
 
 /// Names of tables that are being made by ALTER TABLE begin so; users do not see them.
@@ -129,4 +128,11 @@ pub(crate) fn check_table_name(name: &str) -> Result<(), SqlError> {
         return Err(error::wrong_table_name(name));
     }
     check_length(name)
+}
+
+/// Longest name of a table, column or key, in characters.
+pub(crate) const NAME_LENGTH_MAX: usize = 64;
+
+pub(crate) fn check_length(name: &str) -> Result<(), SqlError> {
+    if name.chars().count() > NAME_LENGTH_MAX { Err(error::name_too_long(name)) } else { Ok(()) }
 }

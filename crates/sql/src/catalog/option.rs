@@ -8,14 +8,13 @@
 
 use collation::CollationId;
 use model::schema::BUCKET_COUNT;
-use sql_expression::SqlError;
+use sql_expression::{SqlError, same_name};
 use sql_parser::ast::{self, CharacterSet, PartitionMethod, TableOption};
 
 use super::column::{charset, check_pair, collation};
-use super::draft::Rules;
+use super::rules::Rules;
 use super::{
     ColumnDefinition, KeyDefinition, KeyKind, PartitionByKey, TableCollation, TableOptions, error,
-    same_name,
 };
 
 /// Longest comment of a table, in characters.

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use model::{ClusterState, Table, TableId};
 use sql_expression::SqlError;
 
-use super::foreign_key::ForeignKeyDefinition;
+use super::ForeignKeyDefinition;
 use super::view::is_view;
 use super::{Definitions, TableDefinition};
 

@@ -14,8 +14,8 @@ use collation::CollationId;
 use sql_parser::ast::Expr;
 use sqltype::{Datum, TimeZone, TypeKind};
 
-use super::draft::Complete;
-use super::foreign_key::Rule;
+use super::Complete;
+use super::definition::Rule;
 use super::key::PRIMARY;
 use super::{
     CheckDefinition, ColumnDefault, ColumnDefinition, ForeignKeyDefinition, KeyDefinition, KeyKind,

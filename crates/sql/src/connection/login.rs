@@ -25,7 +25,7 @@ use crate::directory::{Process, SLEEP};
 use crate::link::InputEnd;
 use crate::result::Outcome;
 use crate::session::Session;
-use crate::variables::compression::{Algorithm, Algorithms};
+use crate::variables::compression::Algorithm;
 use crate::variables::{self, VERSION};
 
 use proof::{Proof, Proven};
@@ -69,7 +69,7 @@ fn bad_handshake(why: &str) -> End {
 /// The server's value of a variable.
 fn global(session: &Session, name: &str) -> Option<String> {
     let variable = variables::registry::find(name).expect("it is in the table");
-    variables::shown_text(session, variable, true)
+    variables::session::shown_text(session, variable, true)
 }
 
 fn is_on(session: &Session, name: &str) -> bool {
@@ -86,7 +86,7 @@ pub(super) async fn log_in(connection: &mut Connection, greeting: &Greeting) -> 
     if !connection.session.expects_client(&from).await {
         return Err(End::Error(SqlError::of::<1130>(&[&from.name()])));
     }
-    let algorithms = Algorithms::of(&connection.session);
+    let algorithms = variables::session::compression(&connection.session);
     let hello = mysql_wire::Greeting {
         version: VERSION,
         connection: greeting.number,

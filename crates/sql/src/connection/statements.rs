@@ -12,7 +12,7 @@ use super::cursor::OpenCursor;
 use super::{Connection, End};
 use crate::dispatch;
 use crate::memory::{Account, Held};
-use crate::prepared::Prepared;
+use crate::prepared::{self, Prepared};
 use crate::result::{Encoding, HeadForm, ResultColumn, ResultWriter, write_definitions};
 
 /// The statements a client has prepared, by number.
@@ -158,7 +158,7 @@ impl Connection {
     pub(super) async fn prepare(&mut self, text: Vec<u8>) {
         let text = self.text(text);
         self.session.diagnostics.clear();
-        let prepared = Prepared::parse(&self.session, &text);
+        let prepared = prepared::session::parse(&self.session, &text);
         let described = match prepared {
             Ok(prepared) => {
                 let columns = dispatch::describe(&mut self.session, &prepared).await;
@@ -256,7 +256,7 @@ impl Connection {
         let table = self.text(table).replace('`', "``");
         let pattern = self.text(pattern);
         let text = format!("SELECT * FROM `{table}` LIMIT 0");
-        let columns = match Prepared::parse(&self.session, &text) {
+        let columns = match prepared::session::parse(&self.session, &text) {
             Ok(prepared) => dispatch::describe(&mut self.session, &prepared).await,
             Err(error) => Err(error),
         };

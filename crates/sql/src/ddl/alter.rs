@@ -14,13 +14,13 @@ use sql_parser::ast::{
     self, AlterAction, AlterAlgorithm, AlterLock, AlterTable, ColumnPosition, TableOption,
 };
 
-use super::foreign_key::Planned;
-use super::{
-    change, check_names_free, create, drop, foreign, keep_notes, rebuild, temporary, user_table,
-};
-use crate::catalog::draft::{Complete, Draft, Rules};
+use super::altered::Altered;
+use super::step::{check_names_free, keep_notes, user_table};
+use super::{change, create, drop, foreign, rebuild, temporary};
+use crate::catalog::draft::Draft;
 use crate::catalog::key::PRIMARY;
 use crate::catalog::names::{TableName, check_table_name};
+use crate::catalog::rules::Rules;
 use crate::catalog::{
     ColumnDefault, KeyKind, TableCollation, TableDefinition, column, default, error, expression,
     hidden, key, option, same_name,
@@ -96,34 +96,6 @@ pub(super) async fn run(session: &mut Session, alter: &AlterTable) -> Result<Out
 fn object_name(name: &TableName) -> ast::ObjectName {
     let ident = |text: &String| ast::Ident::from(text.as_str());
     ast::ObjectName { schema: Some(ident(&name.database)), name: ident(&name.name) }
-}
-
-/// An alteration that has been checked.
-pub(super) struct Altered {
-    pub(super) old: Rc<TableDefinition>,
-    pub(super) new: Complete,
-    pub(super) origins: Vec<Option<usize>>,
-    pub(super) must_rebuild: bool,
-    pub(super) auto_increment: Option<u64>,
-    /// Of a temporary table: the name that the kernel knows it by.
-    pub(super) kernel_name: Option<TableName>,
-}
-
-impl Altered {
-    /// The table as foreign keys see it.
-    pub(super) fn planned<'a>(&'a self, name: &'a TableName, is_replaced: bool) -> Planned<'a> {
-        let renamed = self.new.columns.iter().zip(&self.origins).filter_map(|(column, origin)| {
-            let before = &self.old.columns[(*origin)?].name;
-            (before != &column.name).then(|| (before.clone(), column.name.clone()))
-        });
-        Planned {
-            name: self.kernel_name.as_ref().unwrap_or(name),
-            id: Some(self.old.table.id),
-            parts: self.new.parts(),
-            renamed: renamed.collect(),
-            is_replaced,
-        }
-    }
 }
 
 async fn carry_out(

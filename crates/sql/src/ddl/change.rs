@@ -20,8 +20,9 @@ use sql_expression::SqlError;
 use sqltype::{DateTime, Datum, SqlType, TypeKind, storage};
 use wire::Projection;
 
-use super::alter::Altered;
-use super::{change, foreign_key, modify, refused};
+use super::altered::Altered;
+use super::step::{refused, request};
+use super::{foreign_key, modify};
 use crate::catalog::default::implicit_default;
 use crate::catalog::default::in_zone;
 use crate::catalog::kernel_form::{self, IndexForm};
@@ -295,7 +296,7 @@ pub(super) async fn run(
             version += 1;
         }
         for index in &plan.cleared {
-            change(session, SchemaChange::DropIndex { table: id, index: *index }).await?;
+            request(session, SchemaChange::DropIndex { table: id, index: *index }).await?;
             version += 1;
         }
     }
@@ -315,7 +316,7 @@ pub(super) async fn run(
             with_columns(name, old, new, &plan.added)
         };
         let description = Some(description);
-        change(session, SchemaChange::AddColumns { table: id, columns, large, description })
+        request(session, SchemaChange::AddColumns { table: id, columns, large, description })
             .await?;
         version += 1;
     }
@@ -326,14 +327,14 @@ pub(super) async fn run(
     let names_differ = !plan.renamed.is_empty() || !plan.modified.is_empty();
     if differs || names_differ || !linked.is_empty() {
         let last = plan.last(id, version, final_description);
-        if let Err(failure) = change(session, linked.with(last)).await {
+        if let Err(failure) = request(session, linked.with(last)).await {
             let error = SqlError::from(failure);
             undo_build(session, id, &built.names).await;
             return Err(error);
         }
     }
     for index in plan.dropped.iter().filter(|index| !plan.cleared.contains(index)) {
-        match change(session, SchemaChange::DropIndex { table: id, index: *index }).await {
+        match request(session, SchemaChange::DropIndex { table: id, index: *index }).await {
             Ok(_) => {}
             Err(failure) if refused(&failure, ErrorCode::UnknownIndex) => {}
             Err(failure) => return Err(failure.into()),
@@ -365,7 +366,7 @@ async fn describe(
     renamed: Vec<(ColumnId, String)>,
     description: model::Description,
 ) -> Result<(), SqlError> {
-    change(session, SchemaChange::Describe { table, version, renamed, description }).await?;
+    request(session, SchemaChange::Describe { table, version, renamed, description }).await?;
     Ok(())
 }
 
@@ -385,7 +386,7 @@ fn without_keys(
 fn with_columns(
     name: &TableName,
     old: &TableDefinition,
-    new: &crate::catalog::draft::Complete,
+    new: &crate::catalog::Complete,
     added: &[usize],
 ) -> model::Description {
     let mut columns = old.visible_columns().to_vec();
@@ -434,12 +435,12 @@ async fn build(
     for index in indexes {
         let columns = index.columns.iter().map(|column| column.0).collect();
         let name_of_index = index.name.clone();
-        let request = if index.unique {
+        let made = if index.unique {
             SchemaChange::CreateUniqueIndex { table, name: name_of_index, columns }
         } else {
             SchemaChange::CreateOrderedIndex { table, name: name_of_index, columns }
         };
-        if let Err(failure) = change(session, request).await {
+        if let Err(failure) = request(session, made).await {
             undo_build(session, table, &built.names).await;
             return Err(if refused(&failure, ErrorCode::UniqueViolation) {
                 duplicate(session, name, old, index).await
@@ -461,7 +462,7 @@ async fn undo_build(session: &Session, table: TableId, names: &[String]) {
     for (index, form) in kernel_indexes(current) {
         if names.contains(&form.name) {
             // What stays is named by no description, and is replaced by the next of its name.
-            let _ = change(session, SchemaChange::DropIndex { table, index }).await;
+            let _ = request(session, SchemaChange::DropIndex { table, index }).await;
         }
     }
 }

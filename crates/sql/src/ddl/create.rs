@@ -15,8 +15,10 @@ use sql_parser::ast::{
 };
 
 use super::foreign_key::{self, Planned};
-use super::{change, check_names_free, keep_notes, refused, temporary, user_table, warn};
-use crate::catalog::draft::{Complete, Draft};
+use super::step::{check_names_free, keep_notes, refused, request, user_table, warn};
+use super::temporary;
+use crate::catalog::Complete;
+use crate::catalog::draft::Draft;
 use crate::catalog::names::{TableName, check_table_name};
 use crate::catalog::{KeyKind, column_named, error, kernel_form};
 use crate::execute;
@@ -121,7 +123,7 @@ async fn make(
     let planned = Planned::new(name, complete.parts());
     let linked = foreign_key::link(session, &planned)?;
     let create = kernel_form::create(&full, &name.name, &complete);
-    match change(session, linked.with(create)).await {
+    match request(session, linked.with(create)).await {
         Ok(table) => Ok(Ok(table)),
         Err(failure) if refused(&failure, ErrorCode::TableExists) => {
             exists(session, name, if_not_exists).map(Err)
@@ -178,7 +180,7 @@ async fn as_query(
         (Err(failed), _) | (_, Err(failed)) => {
             // What the statement has made goes with it; its error is the one to be told.
             session.definition_log.restate(dropping(vec![qualified(name)]));
-            let _ = change(session, SchemaChange::DropTable { table }).await;
+            let _ = request(session, SchemaChange::DropTable { table }).await;
             Err(failed)
         }
     }

@@ -7,7 +7,8 @@ use model::{ErrorCode, SchemaChange, TableId};
 use sql_expression::SqlError;
 use sql_parser::ast::{AlterDatabase, CreateDatabase, DropDatabase};
 
-use super::{change, foreign_key, refused, warn};
+use super::foreign_key;
+use super::step::{refused, request, warn};
 use crate::catalog::{DatabaseOptions, error, names};
 use crate::result::Outcome;
 use crate::session::Session;
@@ -26,7 +27,7 @@ pub(super) async fn create(
     if !session.database_exists(name) {
         let description = options.description(name);
         let name = name.to_owned();
-        let made = change(session, SchemaChange::CreateDatabase { name, description }).await;
+        let made = request(session, SchemaChange::CreateDatabase { name, description }).await;
         match made {
             Ok(_) => return Ok(Outcome::affected(1)),
             Err(failure) if refused(&failure, ErrorCode::DatabaseExists) => {}
@@ -57,7 +58,7 @@ pub(super) async fn alter(
     let options = options.altered(&alter.options, of_server, is_encrypted)?;
     let description = options.description(&name);
     let altered =
-        change(session, SchemaChange::AlterDatabase { name: name.clone(), description }).await;
+        request(session, SchemaChange::AlterDatabase { name: name.clone(), description }).await;
     match altered {
         Ok(_) => Ok(Outcome::affected(1)),
         Err(failure) if refused(&failure, ErrorCode::UnknownDatabase) => {
@@ -76,7 +77,7 @@ pub(super) async fn drop(session: &mut Session, drop: &DropDatabase) -> Result<O
         let all: Vec<TableId> = names::tables_of(&cluster, name).map(|(_, t)| t.id).collect();
         let linked = foreign_key::check_drop(session, &all)?;
         let drop = SchemaChange::DropDatabase { name: name.to_owned() };
-        let dropped = change(session, linked.with(drop)).await;
+        let dropped = request(session, linked.with(drop)).await;
         match dropped {
             Ok(_) => {
                 if session.database.as_deref() == Some(name) {

@@ -10,7 +10,8 @@ use sql_expression::SqlError;
 use sql_parser::ast::{DropTable, ObjectName};
 
 use super::create::{dropping, qualified};
-use super::{change, foreign_key, refused, user_table, warn};
+use super::foreign_key;
+use super::step::{refused, request, user_table, warn};
 use crate::catalog::error;
 use crate::catalog::names::{TableName, check_table_name};
 use crate::catalog::view::is_view;
@@ -79,7 +80,7 @@ async fn drop_all(session: &mut Session, mut tables: Vec<TableId>) -> Result<(),
         }
         let linked = foreign_key::check_drop(session, &tables)?;
         let drops = tables.iter().map(|table| SchemaChange::DropTable { table: *table });
-        match change(session, linked.with_all(drops)).await {
+        match request(session, linked.with_all(drops)).await {
             Ok(_) => break,
             Err(failure) if refused(&failure, ErrorCode::SchemaChanged) => {
                 let now = session.kernel.cluster();
@@ -125,7 +126,7 @@ pub(super) async fn rename(
         names.push((id, to.full()));
     }
     let linked = foreign_key::link_renamed(session, &names)?;
-    match change(session, linked.with(SchemaChange::RenameTables { names })).await {
+    match request(session, linked.with(SchemaChange::RenameTables { names })).await {
         Ok(_) => Ok(Outcome::default()),
         Err(failure) if refused(&failure, ErrorCode::TableExists) => {
             let (_, to) = &pairs[pairs.len() - 1];
@@ -148,7 +149,7 @@ pub(super) async fn truncate(
     } else {
         foreign_key::check_truncate(session, &definition)?
     };
-    match change(session, linked.with(SchemaChange::TruncateTable { table })).await {
+    match request(session, linked.with(SchemaChange::TruncateTable { table })).await {
         Ok(_) => {
             let _ = session.shared.sequences.forget(&session.kernel, table).await;
             let _ = store::forget(&session.kernel, table).await;

@@ -7,7 +7,7 @@
 
 use sql_expression::SqlError;
 
-use super::alter::Altered;
+use super::altered::Altered;
 use crate::catalog::draft::Draft;
 use crate::catalog::foreign_key::ForeignKeyDraft;
 use crate::catalog::key::KeyDraft;

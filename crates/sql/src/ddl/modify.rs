@@ -14,7 +14,7 @@ use model::{Column, ColumnId, Table};
 use sqltype::storage::storage_type;
 use sqltype::{SqlType, TypeKind};
 
-use super::alter::Altered;
+use super::altered::Altered;
 use super::change::{is_computed_alike, is_value_alike};
 use crate::catalog::{ColumnDefinition, expression, large};
 

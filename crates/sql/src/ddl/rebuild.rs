@@ -31,12 +31,14 @@ use stdx::Duration;
 use wire::{Projection, WaitPolicy};
 
 use self::rows::{Copy, Made};
-use super::alter::Altered;
-use super::{change, foreign_key, refused};
+use super::altered::Altered;
+use super::foreign_key;
+use super::step::{refused, request};
 use crate::access::{ReadMode, Reader, Values};
 use crate::catalog::names::{TableName, copy_name, shown_name};
 use crate::catalog::{TableDefinition, kernel_form};
 use crate::claim::ALTERATIONS as CLAIMS;
+use crate::error::is_temporary;
 use crate::error::of_refusal;
 use crate::execute::reference::batch::Batch;
 use crate::execute::row::RowMaker;
@@ -100,7 +102,7 @@ async fn keeping_writers_out(
 ) -> Result<Outcome, SqlError> {
     let old = altered.old.table.id;
     check_unchanged(session, altered, 0)?;
-    change(session, SchemaChange::BlockWrites { table: old, blocked: true }).await?;
+    request(session, SchemaChange::BlockWrites { table: old, blocked: true }).await?;
     let replaced = replaced(session, name, altered).await;
     ended(session, name, old, replaced).await
 }
@@ -130,7 +132,7 @@ async fn ended(
 
 /// Puts the new table in the place of the old one.
 async fn put_in_place(session: &mut Session, replace: SchemaChange) -> Result<(), Stopped> {
-    match change(session, replace).await {
+    match request(session, replace).await {
         Ok(_) => Ok(()),
         Err(failure) if refused(&failure, ErrorCode::OutcomeUnknown) => {
             Err(Stopped::Unknown(failure.into()))
@@ -267,11 +269,6 @@ fn outcome(copy: &Copy<'_>, warnings: u64) -> Outcome {
     Outcome::with_info(records, info)
 }
 
-/// Whether the same may succeed when it is tried again.
-fn is_temporary(error: &SqlError) -> bool {
-    matches!(error.code(), 1205 | 1213 | 1297 | 1412)
-}
-
 /// How often something was tried that meets failing nodes, or locks.
 #[derive(Default)]
 struct Attempts(u32);
@@ -345,7 +342,7 @@ async fn fill(
     let hidden = hidden_name(&name.database, old.table.id);
     let linked = foreign_key::link_copy(session, &altered.planned(name, false))?;
     let create = kernel_form::create(&hidden, &name.name, &altered.new);
-    let id = change(session, linked.with(create)).await?;
+    let id = request(session, linked.with(create)).await?;
     barrier(session).await?;
     let mut copy = copy_to(session, name, altered, id)?;
     let mut run = Run::new(session, &[]);

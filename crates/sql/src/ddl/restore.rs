@@ -14,10 +14,13 @@ use sql_expression::SqlError;
 use sql_parser::ast::{self, Statement};
 
 use super::foreign_key::{self, Planned};
-use super::{change, check_names_free};
-use crate::catalog::draft::{self, Complete, Draft, Rules};
+
+use super::step::{check_names_free, request};
+use crate::catalog::Complete;
+use crate::catalog::draft::{self, Draft};
 use crate::catalog::foreign_key::{generated_name, generated_ordinal};
 use crate::catalog::names::{self, TableName, check_table_name};
+use crate::catalog::rules::Rules;
 use crate::catalog::{error, kernel_form, view};
 use crate::kernel::Failure;
 use crate::session::Session;
@@ -72,7 +75,7 @@ pub(crate) async fn stage(
     session.variables.foreign_key_checks = checks;
     let full = TableName { database: name.database.clone(), name: aside.to_owned() }.full();
     let create = kernel_form::create(&full, &name.name, complete);
-    Ok(change(session, linked?.with(create)).await?)
+    Ok(request(session, linked?.with(create)).await?)
 }
 
 /// Gives tables and views that were made aside their names, all at once; what is replaced goes.
@@ -102,7 +105,7 @@ pub(crate) async fn show(
             linked.with_all(drops.chain([rename]))
         }
     };
-    match change(session, change_all).await {
+    match request(session, change_all).await {
         Ok(_) => Ok(()),
         Err(failure) => Err(failure.into()),
     }
@@ -121,7 +124,7 @@ pub(crate) async fn stage_view(
     create.name.name = name.name.as_str().into();
     let full = TableName { database: name.database.clone(), name: aside.to_owned() }.full();
     let description = view::description(&create);
-    Ok(change(session, view::create(&full, description)).await?)
+    Ok(request(session, view::create(&full, description)).await?)
 }
 
 /// Removes what was made aside.
@@ -130,7 +133,7 @@ pub(crate) async fn remove(session: &Session, tables: &[TableId]) -> Result<(), 
         let is_aside = |table: &model::Table| names::restored_by(&table.name).is_some();
         // One that is shown by now is somebody's.
         if session.kernel.cluster().tables.get(table).is_some_and(|table| is_aside(table)) {
-            change(session, SchemaChange::DropTable { table: *table }).await?;
+            request(session, SchemaChange::DropTable { table: *table }).await?;
         }
     }
     Ok(())
@@ -150,7 +153,7 @@ pub(crate) async fn make_database(
         return Ok(false);
     }
     let (name, description) = (name.to_owned(), text.as_bytes().into());
-    change(session, SchemaChange::CreateDatabase { name, description }).await?;
+    request(session, SchemaChange::CreateDatabase { name, description }).await?;
     Ok(true)
 }
 
@@ -158,7 +161,7 @@ pub(crate) async fn make_database(
 pub(crate) async fn remove_database(session: &Session, name: &str) -> Result<(), SqlError> {
     let cluster = session.kernel.cluster();
     if names::tables_of(&cluster, name).next().is_none() {
-        change(session, SchemaChange::DropDatabase { name: name.to_owned() }).await?;
+        request(session, SchemaChange::DropDatabase { name: name.to_owned() }).await?;
     }
     Ok(())
 }

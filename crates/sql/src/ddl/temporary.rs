@@ -13,7 +13,8 @@ use sql_expression::SqlError;
 use sql_parser::ast::TableDefinition;
 
 use super::create::{check_primary_key, draft_like, draft_of, draft_of_query, insert_of};
-use super::keep_notes;
+
+use super::step::keep_notes;
 use crate::catalog::draft::Draft;
 use crate::catalog::kernel_form;
 use crate::catalog::names::TableName;

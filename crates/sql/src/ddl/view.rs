@@ -9,7 +9,7 @@ use model::{ErrorCode, SchemaChange};
 use sql_expression::SqlError;
 use sql_parser::ast::{Account, CreateView, DropView, ObjectName};
 
-use super::{change, refused, user_table, warn};
+use super::step::{refused, request, user_table, warn};
 use crate::catalog::error;
 use crate::catalog::names::{TableName, check_table_name};
 use crate::catalog::view::{self, is_view};
@@ -56,7 +56,7 @@ pub(super) async fn create(
             description,
         },
     };
-    match change(session, asked).await {
+    match request(session, asked).await {
         Ok(_) => Ok(Outcome::default()),
         Err(failure) if refused(&failure, ErrorCode::TableExists) => {
             Err(error::table_exists(&name.name))
@@ -90,7 +90,7 @@ pub(super) async fn drop(session: &mut Session, drop: &DropView) -> Result<Outco
         warn(session, error::unknown_table(&name.full()));
     }
     for table in found {
-        match change(session, SchemaChange::DropTable { table }).await {
+        match request(session, SchemaChange::DropTable { table }).await {
             Ok(_) => {}
             // Somebody else was faster: it is gone all the same.
             Err(failure) if refused(&failure, ErrorCode::UnknownTable) => {}

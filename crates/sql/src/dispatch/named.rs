@@ -4,7 +4,7 @@ use sql_expression::SqlError;
 use sql_parser::ast;
 use sqltype::Datum;
 
-use crate::prepared::Prepared;
+use crate::prepared;
 use crate::result::{Outcome, ResultWriter};
 use crate::session::Session;
 
@@ -23,7 +23,7 @@ pub(super) async fn prepare_named(
             }
         }
     };
-    let prepared = Prepared::parse(session, &text)?;
+    let prepared = prepared::session::parse(session, &text)?;
     super::describe(session, &prepared).await?;
     session.prepared.insert(prepare.name.as_str().to_lowercase(), prepared);
     Ok(())

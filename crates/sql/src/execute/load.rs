@@ -191,7 +191,7 @@ fn check_allowed(
         return Ok(());
     }
     let switch = variables::registry::find("local_infile").expect("it is in the table");
-    let is_off = variables::shown_text(session, switch, true).as_deref() == Some("OFF");
+    let is_off = variables::session::shown_text(session, switch, true).as_deref() == Some("OFF");
     if is_off || !out.has(capability::LOCAL_FILES) {
         return Err(SqlError::of::<3948>(&[]));
     }

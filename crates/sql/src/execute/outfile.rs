@@ -67,7 +67,7 @@ pub(crate) async fn into_file(
     };
     check_pushdown(session, plan, parameters)?;
     let switch = variables::registry::find("select_into_disk_sync").expect("it is in the table");
-    let synced = variables::shown_text(session, switch, false).as_deref() == Some("ON");
+    let synced = variables::session::shown_text(session, switch, false).as_deref() == Some("ON");
     let held = snapshot::hold(session, plan).await?;
     let mut run = Run::new(session, parameters);
     run.add_subplans(&plan.subqueries);

@@ -30,9 +30,10 @@ use model::{ClusterState, IndexId, Value};
 use sql_expression::SqlError;
 use sqltype::{SqlType, TypeKind, storage};
 
-use crate::catalog::foreign_key::{ForeignKeyDefinition, ParentKey, Rule};
+use crate::catalog::foreign_key::ParentKey;
 use crate::catalog::names::{self, ALTER_PREFIX};
 use crate::catalog::referrers::Referrer;
+use crate::catalog::{ForeignKeyDefinition, Rule};
 use crate::catalog::{TableDefinition, text};
 use crate::plan::planner::Planner;
 use crate::session::Session;

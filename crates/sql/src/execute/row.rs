@@ -16,8 +16,8 @@ use sql_expression::{
 };
 use sqltype::{Converter, Datum, Place, Problem, Problems, SqlType, StoreMode, TypeKind, storage};
 
+use crate::catalog::Hidden;
 use crate::catalog::default::{implicit_default, literal_bits};
-use crate::catalog::hidden::Hidden;
 use crate::catalog::{ColumnDefault, ColumnDefinition, KeyDefinition, TableDefinition};
 use crate::execute::reference::Links;
 use crate::execute::run::Run;

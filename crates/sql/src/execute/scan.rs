@@ -26,7 +26,8 @@ use wire::{LockMode, WaitPolicy};
 
 use crate::access::{Asked, ReadMode, Reader, Values};
 use crate::catalog::ColumnDefinition;
-use crate::catalog::hidden::{self, Hidden};
+use crate::catalog::Hidden;
+use crate::catalog::hidden::{self};
 use crate::catalog::key_value::{KeyValue, key_value};
 use crate::execute::large::Outside;
 use crate::execute::pushdown;

@@ -16,7 +16,8 @@ use model::TableId;
 use sql_expression::SqlError;
 
 use crate::plan::operator::{AccessPath, Operator, QueryPlan, TableScan};
-use crate::session::{Isolation, Session};
+use crate::session::Session;
+use crate::variables::choice::Isolation;
 
 /// Opens a snapshot for an autocommit query if it reads a large table whole; whether it did. It is
 /// to be released when the query has ended.

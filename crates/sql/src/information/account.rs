@@ -15,10 +15,10 @@ use sql_expression::SqlError;
 use sqltype::{DateTime, Datum};
 
 use crate::account::AccountName;
-use crate::account::login::role_rules;
 use crate::account::privilege::{KNOWN, Privileges};
 use crate::account::record::{Record, Requirement, TableGrant};
 use crate::account::rights::given;
+use crate::account::session::role_rules;
 use crate::information::virtual_table::{
     Hints, Kind, Rows, Source, VirtualColumn, VirtualTable, column, information, nullable,
     optional, text, yes_no,

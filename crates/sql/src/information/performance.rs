@@ -13,7 +13,7 @@ use crate::information::virtual_table::{
 };
 use crate::session::Session;
 use crate::variables::registry::{self, Scope};
-use crate::variables::shown_text;
+use crate::variables::session::shown_text;
 
 const fn performance(
     name: &'static str,

@@ -277,8 +277,9 @@ pub(crate) fn status(session: &Session, global: bool) -> Vec<(String, String)> {
     add("Last_query_cost", "0.000000".to_owned());
     drop(registry);
     let encryption = super::encryption::status(session, global);
-    let compression = crate::variables::compression::status(session);
-    let told = encryption.into_iter().chain(crate::audit::status(session)).chain(compression);
+    let compression = crate::variables::session::compression_status(session);
+    let told =
+        encryption.into_iter().chain(crate::audit::session::status(session)).chain(compression);
     list.extend(told.map(|(name, value)| (name.to_owned(), value)));
     list.sort_unstable();
     list

@@ -17,7 +17,7 @@ use sqltype::json::{Json, JsonPath};
 use sqltype::{Converter, Datum, Place, Problem, Problems, SqlType, StoreMode, TypeKind};
 
 use crate::catalog::column;
-use crate::catalog::draft::Rules;
+use crate::catalog::rules::Rules;
 use crate::plan::operator::json_table::{JsonColumn, JsonColumnKind, JsonTable, Level, Response};
 use crate::plan::operator::{Formula, Operator, QueryPlan};
 use crate::plan::planner::Planner;

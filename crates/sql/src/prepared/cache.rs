@@ -7,12 +7,11 @@
 
 use std::cell::{Cell, RefCell};
 
-use sql_parser::{Literals, RowLiteral, ast};
+use sql_parser::{Literals, RowLiteral, SqlMode, ast};
 use sqltype::Datum;
 use stdx::HashMap;
 
 use crate::prepared::Prepared;
-use crate::session::Session;
 use crate::traits::{Place, StatementTraits};
 
 /// Statements that came as text, prepared, by the key of the text without its literals.
@@ -32,30 +31,34 @@ const TEXTS_SIZE_MAX: usize = 4 << 20;
 
 impl StatementCache {
     /// The statement that a text is but for its literals, with these as parameters. A text seen for
-    /// the first time is parsed in this form, if it has one.
-    pub(crate) fn find(session: &Session, text: &[u8]) -> Option<(Prepared, Vec<Datum>)> {
-        let cache = &session.shared.statements;
+    /// the first time is parsed in this form, if it has one. Nothing either where `look`, asked now
+    /// and then, says that the work is to end.
+    pub(crate) fn find(
+        &self,
+        text: &[u8],
+        mode: SqlMode,
+        look: &dyn Fn() -> bool,
+    ) -> Option<(Prepared, Vec<Datum>)> {
         // Others may come while this is in the middle of a long text.
-        let mut literals = cache.literals.take().unwrap_or_default();
-        let found = cache.find_with(session, text, &mut literals);
-        cache.literals.replace(Some(literals));
+        let mut literals = self.literals.take().unwrap_or_default();
+        let found = self.find_with(text, mode, look, &mut literals);
+        self.literals.replace(Some(literals));
         found
     }
 
     fn find_with(
         &self,
-        session: &Session,
         text: &[u8],
+        mode: SqlMode,
+        look: &dyn Fn() -> bool,
         literals: &mut Literals,
     ) -> Option<(Prepared, Vec<Datum>)> {
-        let (cache, mode) = (self, session.variables.parser_mode());
-        let look = || session.pauses.look().is_ok();
-        let key = sql_parser::parameterise(text, mode, literals, &look)?;
-        let known = cache.entries.borrow().get(&key).cloned();
+        let key = sql_parser::parameterise(text, mode, literals, look)?;
+        let known = self.entries.borrow().get(&key).cloned();
         let prepared = match known {
             Some(prepared) => prepared,
             None => {
-                let parsed = sql_parser::parse_parameterised(text, mode, literals, &look);
+                let parsed = sql_parser::parse_parameterised(text, mode, literals, look);
                 let statement = parsed.ok()??;
                 // Others gain nothing: they are planned anew each time.
                 if statement.traits().place != Place::Planned {
@@ -64,14 +67,14 @@ impl StatementCache {
                 let own = literals.text_without_rows(text);
                 let shown = String::from_utf8_lossy(&own);
                 let prepared = Prepared::new(statement, shown.trim(), literals.len());
-                let mut entries = cache.entries.borrow_mut();
-                let size = cache.size.get() + own.len();
+                let mut entries = self.entries.borrow_mut();
+                let size = self.size.get() + own.len();
                 if entries.len() >= TEXTS_MAX || size > TEXTS_SIZE_MAX {
                     entries.clear();
-                    cache.size.set(0);
+                    self.size.set(0);
                 }
                 entries.insert(key, prepared.clone());
-                cache.size.set(cache.size.get() + own.len());
+                self.size.set(self.size.get() + own.len());
                 prepared
             }
         };

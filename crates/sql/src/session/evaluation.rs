@@ -134,7 +134,7 @@ impl Session {
         &self,
         variable: &ast::SystemVariable,
     ) -> Result<(Datum, SqlType), SqlError> {
-        variables::lookup(self, variable)
+        variables::session::lookup(self, variable)
     }
 
     /// A context for expressions that neither read nor change what the session remembers.

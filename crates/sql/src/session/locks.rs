@@ -16,14 +16,11 @@
 //! # Not here
 //! Deadlocks among waiters: they end by their time-outs.
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
-
 use client::{ClientOperation, OperationAnswer};
 use model::{ColumnType, ErrorCode, TableId, Value};
 use sql_expression::{DeferredFunction, SqlError};
 use sqltype::Datum;
-use stdx::{Duration, Instant};
+use stdx::Duration;
 use wire::{LockMode, WaitPolicy};
 
 use crate::kernel::{Failure, Kernel};
@@ -43,26 +40,11 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_
 /// How often a waiter looks whether the holder is alive.
 const SUSPECTS_EVERY: u32 = 4;
 
-/// The named locks of a session: how often it has got each.
-#[derive(Debug, Default)]
-pub(crate) struct NamedLocks(BTreeMap<String, u32>);
-
-/// Holders that nobody knew, with the time since when: by claim.
-#[derive(Debug, Default)]
-pub(crate) struct Suspects(RefCell<BTreeMap<u64, Instant>>);
-
 /// Who holds a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Holder {
     connection: u32,
     claim: u64,
-}
-
-impl NamedLocks {
-    /// Whether there are none.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
 }
 
 impl Session {
@@ -276,20 +258,6 @@ impl Session {
     }
 }
 
-impl Suspects {
-    /// Takes note of whether a holder was found dead; since when it is known to be.
-    fn see(&self, claim: u64, is_dead: bool, now: Instant) -> Option<Instant> {
-        let mut suspects = self.0.borrow_mut();
-        match is_dead {
-            true => Some(*suspects.entry(claim).or_insert(now)),
-            false => {
-                suspects.remove(&claim);
-                None
-            }
-        }
-    }
-}
-
 /// How long GET_LOCK waits; none for ever.
 fn patience(seconds: Option<&Datum>) -> Option<Duration> {
     let seconds = match seconds {
@@ -353,15 +321,5 @@ mod tests {
         assert_eq!(patience(Some(&Datum::Double(1e300))), None);
         assert_eq!(patience(Some(&Datum::Int(0))), Some(Duration::ZERO));
         assert_eq!(patience(Some(&Datum::Double(1.5))), Some(Duration::from_millis(1_500)));
-    }
-
-    #[test]
-    fn a_holder_is_suspected_since_it_was_first_found_dead() {
-        let suspects = Suspects::default();
-        let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
-        assert_eq!(suspects.see(7, true, at(1)), Some(at(1)));
-        assert_eq!(suspects.see(7, true, at(4)), Some(at(1)));
-        assert_eq!(suspects.see(7, false, at(5)), None);
-        assert_eq!(suspects.see(7, true, at(6)), Some(at(6)));
     }
 }

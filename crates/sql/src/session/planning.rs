@@ -15,8 +15,8 @@ use sql_expression::{Pauses, ResultType, SessionFacts, SqlError, UserVariable};
 use sql_parser::ast::{ObjectName, SystemVariable};
 use sqltype::{Datum, SqlType};
 
-use crate::catalog::draft::Rules;
 use crate::catalog::names::TableName;
+use crate::catalog::rules::Rules;
 use crate::catalog::view::ViewDefinition;
 use crate::catalog::{Definitions, TableDefinition};
 use crate::hint::StatementHints;

@@ -3,7 +3,7 @@
 use sql_expression::SqlMode;
 use sqltype::StoreMode;
 
-use crate::catalog::draft::Rules;
+use crate::catalog::rules::Rules;
 use crate::session::Session;
 
 /// The rules of a session's statement about a table.

@@ -10,9 +10,9 @@ use sql_parser::ast::{self, VariableScope};
 use sqltype::{Datum, SqlType, TypeKind};
 
 use super::{Listing, long_text, text, unsigned};
-use crate::account::login::role_rules;
 use crate::account::privilege::{DYNAMIC, Privileges, SHOWN};
 use crate::account::rights::given;
+use crate::account::session::role_rules;
 use crate::account::{AccountName, error as account_error, show};
 use crate::information::{performance, server};
 use crate::session::{Level, Session};
@@ -104,7 +104,7 @@ pub(super) fn create_user(session: &Session, account: &ast::Account) -> Result<L
     let heading = format!("CREATE USER for {}", name.plain());
     let mut listing = Listing::new([(heading.as_str(), long_text())]);
     let variable = variables::registry::find("print_identified_with_as_hex");
-    let as_hex = variable.and_then(|one| variables::shown_text(session, one, false));
+    let as_hex = variable.and_then(|one| variables::session::shown_text(session, one, false));
     let as_hex = as_hex.is_some_and(|value| value == "ON");
     listing.push(vec![Datum::text(&show::create_user(&name, &record, as_hex))]);
     Ok(listing)

@@ -303,7 +303,7 @@ pub(super) async fn indexes(session: &Session, name: &ObjectName) -> Result<List
     let definition = session.definition_named(&table)?;
     let tables = [definition.table.clone()];
     let sizes = Sizes::of(&session.kernel, Some(&tables)).await;
-    let known = Known::of(session, Some(&tables)).await?;
+    let known = Known::of(&session.kernel, Some(&tables)).await?;
     for facts in index_rows(&definition, &sizes, &known) {
         let mut row = vec![Datum::text(&definition.name)];
         row.extend(facts);

@@ -16,7 +16,6 @@ use model::{ColumnType, ErrorCode, IndexId, Refusal, Table, TableId, Value};
 use super::values::TableValues;
 use crate::kernel::{Failure, Kernel, Scan};
 use crate::own_table::{OwnTable, steadily};
-use crate::session::Session;
 
 /// Name of the kernel table; without a database, so no user sees it.
 pub(crate) const TABLE: &str = "#statistics";
@@ -101,14 +100,14 @@ pub(crate) struct Known(BTreeMap<TableId, TableValues>);
 impl Known {
     /// Of these tables, or of all.
     pub(crate) async fn of(
-        session: &Session,
+        kernel: &Kernel,
         tables: Option<&[Arc<Table>]>,
     ) -> Result<Self, Failure> {
         let wanted: Vec<TableId> = match tables {
             Some(tables) => tables.iter().map(|table| table.id).collect(),
-            None => session.kernel.cluster().tables.keys().copied().collect(),
+            None => kernel.cluster().tables.keys().copied().collect(),
         };
-        let found = read(&session.kernel, &wanted).await?;
+        let found = read(kernel, &wanted).await?;
         let known = wanted.into_iter().zip(found).filter_map(|(of, known)| Some((of, known?)));
         Ok(Self(known.collect()))
     }

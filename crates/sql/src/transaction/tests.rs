@@ -9,8 +9,8 @@ use sqltype::Datum;
 
 use crate::catalog::harness::Harness;
 use crate::kernel::{Ask, Lane};
-use crate::session::Durability;
-use crate::variables::lookup;
+use crate::variables::choice::Durability;
+use crate::variables::session::lookup;
 
 /// A session in a cluster with disks and a table.
 fn harness() -> Harness {

@@ -6,10 +6,8 @@
 //! # Not here
 //! Values that SET gives (`variables`).
 
+use super::VERSION;
 use crate::session::Session;
-
-/// VERSION(). Clients read the numbers at its beginning to know what they may ask for.
-pub const VERSION: &str = concat!("8.4.0-nines-", env!("CARGO_PKG_VERSION"));
 
 /// What the server was compiled for.
 const MACHINE: &str = match () {

@@ -5,7 +5,8 @@ use sql_parser::ast::{Ident, SystemVariable, VariableScope};
 use sqltype::Datum;
 
 use super::registry::{self, Kind, Scope};
-use super::{SessionVariables, lookup, value};
+use super::session::lookup;
+use super::{SessionVariables, value};
 use crate::catalog::harness::Harness;
 
 fn read(harness: &Harness, scope: Option<VariableScope>, name: &str) -> Result<Datum, u16> {
@@ -283,7 +284,7 @@ fn the_next_transaction_alone() {
     harness.ok("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY");
     assert_eq!(
         harness.session.transaction.isolation_once,
-        Some(crate::session::Isolation::RepeatableRead)
+        Some(crate::variables::choice::Isolation::RepeatableRead)
     );
     assert_eq!(harness.session.transaction.read_only_once, Some(true));
     assert_eq!(read(&harness, None, "transaction_isolation"), Ok(Datum::text("READ-COMMITTED")));

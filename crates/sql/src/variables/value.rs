@@ -16,7 +16,7 @@ use sqltype::zone::TimeZone;
 use super::compression;
 use super::registry::{Kind, Variable};
 use crate::catalog::error;
-use crate::session::Isolation;
+use crate::variables::choice::Isolation;
 
 /// The text of a value; none for NULL. Warnings go to `notes`. `clamp_strictly` is
 /// STRICT_ALL_TABLES, under which numbers beyond the limits are refused.

@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use crate::account::first::{OwnPassword, PasswordFile, secure};
+use crate::account::first::secure;
+use crate::account::own_password::{OwnPassword, PasswordFile};
 use crate::account::{AccountName, password};
 use crate::admission::ClientHost;
 use crate::catalog::harness::Harness;

@@ -3,8 +3,8 @@
 use sqltype::Datum;
 
 use crate::account::AccountName;
-use crate::account::login::role_rules;
 use crate::account::rights::given;
+use crate::account::session::role_rules;
 use crate::account::show;
 use crate::admission::ClientHost;
 use crate::catalog::harness::Harness;

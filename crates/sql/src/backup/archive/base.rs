@@ -18,9 +18,9 @@ use wire::Projection;
 use super::definitions::definitions;
 use super::log::Definitions;
 use crate::access::{ReadMode, Reader};
-use crate::backup::now;
 use crate::backup::save::{Snapshot, Writing, rows_of};
 use crate::backup::throttle::Throttle;
+use crate::backup::time::{now, time};
 use crate::backup_jobs::chain::ChainBase;
 use crate::backup_jobs::host::{
     BackupFiles, BackupKey, BackupReply, BackupRequest, Contents, done, failed,
@@ -76,14 +76,14 @@ impl Task {
         let backups = session.shared.directory.backups().clone();
         let files = backups.files()?;
         let (place, user) = (self.place.clone(), self.user.clone());
-        let began = super::time(&session.kernel, clock_base);
+        let began = time(&session.kernel, clock_base);
         let job = backups.begin(Job { kind: KIND, place, user, began, ..Job::default() });
         let result = Rc::new(RefCell::new(None));
         let base = Base { result: result.clone(), number: job.number };
         let seed = session.kernel.draw();
         let work = move |kernel: Kernel, shared| async move {
             let mut session = Session::new(kernel, shared, Origin { number: 0, seed, clock_base });
-            session.statement_time = super::time(&session.kernel, clock_base);
+            session.statement_time = time(&session.kernel, clock_base);
             session.statement_began = session.kernel.now();
             // It rests beside those who wait for an answer.
             session.kernel.begin_statement(None);

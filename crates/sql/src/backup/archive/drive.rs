@@ -29,7 +29,7 @@ use super::base::{Base, Task};
 use super::definitions::{definitions, is_archived};
 use super::log::{Definitions, Writer};
 use super::row::{self, Order, Status};
-use super::shown_moment;
+use crate::backup::time::{shown_moment, time};
 use crate::backup_jobs::chain::{Chain, ChainStart, Segment, SegmentHead};
 use crate::backup_jobs::host::{
     BackupFiles, BackupKey, BackupReply, BackupRequest, LOOK_AGAIN, ask, done, failed, given,
@@ -248,7 +248,7 @@ impl Driver {
     }
 
     fn now(&self) -> i64 {
-        super::time(&self.session.kernel, self.clock_base)
+        time(&self.session.kernel, self.clock_base)
     }
 
     /// Says what the archive does, if that is news.

@@ -28,9 +28,9 @@ use sqltype::Datum;
 use stdx::Duration;
 
 use super::placing::Placing;
-use crate::backup::is_temporary;
 use crate::backup_jobs::OwnJob;
 use crate::catalog::TableDefinition;
+use crate::error::is_temporary;
 use crate::execute::reference::batch::Batch;
 use crate::execute::row::RowMaker;
 use crate::execute::run::Run;

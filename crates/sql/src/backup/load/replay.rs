@@ -18,12 +18,12 @@ use stdx::Duration;
 use super::placing::Placing;
 use super::until::{Archive, Chosen};
 use crate::backup::archive::log::{Layout, Reader, Record};
-use crate::backup::is_temporary;
 use crate::backup::rows::encode;
 use crate::backup::throttle::Throttle;
 use crate::backup_jobs::OwnJob;
 use crate::backup_jobs::host::{SavedTable, failed};
 use crate::catalog::names::TableName;
+use crate::error::is_temporary;
 use crate::kernel::{Failure, Kernel};
 
 /// Bytes of changes that are applied together.

@@ -17,7 +17,7 @@ use sqltype::temporal::parse_date_time;
 
 use super::source::At;
 use crate::backup::archive::log::{Definitions, Reader, Record};
-use crate::backup::archive::shown_moment;
+use crate::backup::time::shown_moment;
 use crate::backup_jobs::chain::{Chain, ChainBase, SegmentHead};
 use crate::backup_jobs::host::{BackupFiles, BackupReply, BackupRequest, Contents, done, failed};
 use crate::kernel::Kernel;

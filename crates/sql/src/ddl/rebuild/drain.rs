@@ -20,7 +20,8 @@ use wire::{LockMode, Projection, WaitPolicy};
 
 use super::online::{Online, give_up, is_violation};
 use super::rows::Made;
-use super::{Attempts, PAUSE, Stopped, is_temporary};
+use super::{Attempts, PAUSE, Stopped};
+use crate::error::is_temporary;
 use crate::execute::reference::batch;
 use crate::execute::run::Run;
 use crate::kernel::{Failure, Kernel, Scan};

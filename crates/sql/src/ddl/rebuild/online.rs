@@ -31,9 +31,10 @@ use sql_expression::SqlError;
 use stdx::{Duration, Instant};
 use wire::{Effect, WaitPolicy};
 
-use super::super::alter::Altered;
+use super::super::altered::Altered;
 use super::super::change::{is_computed_alike, is_value_kept, same_primary_key};
-use super::super::{change, foreign_key};
+use super::super::foreign_key;
+use super::super::step::request;
 use super::drain::ROUND;
 use super::rows::{Copy, Made};
 use super::{
@@ -109,12 +110,12 @@ async fn steps(
     let (old, known) = (&altered.old.table, altered.old.table.version);
     let life = Life::of(session);
     let keep = SchemaChange::KeepJournal { table: old.id, kept: true };
-    if let Err(failure) = change(session, expecting(old, known, keep)).await {
+    if let Err(failure) = request(session, expecting(old, known, keep)).await {
         return Err(Stopped::NotOurs(failure.into()));
     }
     let hidden = hidden_name(&name.database, old.id);
     let create = kernel_form::create(&hidden, &name.name, &altered.new);
-    let new = change(session, create).await?;
+    let new = request(session, create).await?;
     barrier(session).await?;
     let copy = copy_to(session, name, altered, new)?;
     let mut run = Run::new(session, &[]);
@@ -168,7 +169,7 @@ impl<'a> Online<'a> {
         }
         self.stay(run).await?;
         let block = SchemaChange::BlockWrites { table: self.base.id, blocked: true };
-        change(run.session, expecting(&self.base, self.base.version, block)).await?;
+        request(run.session, expecting(&self.base, self.base.version, block)).await?;
         barrier(run.session).await?;
         self.drain_all(run).await?;
         self.copy.carry_sequence(run.session).await?;

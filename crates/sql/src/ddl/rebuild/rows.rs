@@ -12,7 +12,7 @@ use model::Value;
 use sql_expression::{SqlError, SqlMode};
 use sqltype::{Datum, SqlType, TypeKind};
 
-use super::super::alter::Altered;
+use super::super::altered::Altered;
 use super::super::change::is_value_kept;
 use crate::catalog::default::implicit_default;
 use crate::catalog::{ColumnDefault, ColumnDefinition, TableDefinition, same_name};
