@@ -317,10 +317,14 @@ impl DefinitionLog {
             }
             self.open.borrow_mut().push(written);
             let is_outrun = match &result {
-                Err(Failure::Refused(refusal)) if refusal.code == ErrorCode::SchemaChanged => {
+                Err(Failure::Refused(refusal))
+                    if matches!(
+                        refusal.code,
+                        ErrorCode::SchemaChanged | ErrorCode::UnknownTable
+                    ) =>
+                {
                     catch_up(kernel).await?;
-                    let now = kernel.cluster();
-                    now.tables.get(&log).is_some_and(|now| now.version != table.version)
+                    is_another(&table, &kernel.cluster())
                 }
                 _ => false,
             };
@@ -335,6 +339,12 @@ impl DefinitionLog {
         }
         unreachable!("attempts end")
     }
+}
+
+/// Whether the table of records has changed since, or another one has taken its place, as after a
+/// move to other nodes.
+fn is_another(before: &Table, cluster: &ClusterState) -> bool {
+    cluster.tables.get(&before.id).is_none_or(|now| now.version != before.version)
 }
 
 /// The change, with a mark of its record; refused when the table of records is another one by now.
@@ -709,6 +719,7 @@ pub(crate) async fn begin(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::catalog::harness::Harness;
 
     #[test]
     fn a_fate_is_read_as_it_was_written() {
@@ -718,6 +729,19 @@ mod tests {
             assert_eq!(Fate::read(&bytes), fate);
         }
         assert_eq!(Fate::read(&[1, 2]), Fate::Open(None));
+    }
+
+    #[test]
+    fn a_change_is_asked_for_again_when_the_records_have_moved() {
+        let mut harness = Harness::new();
+        harness.ok("CREATE TABLE t (a INT PRIMARY KEY)");
+        let records = harness.table("d.t");
+        assert!(!is_another(&records, &harness.world.state));
+        harness.ok("ALTER TABLE t COMMENT = 'a fence'");
+        assert!(is_another(&records, &harness.world.state), "it was described anew");
+        let records = harness.table("d.t");
+        harness.ok("DROP TABLE t");
+        assert!(is_another(&records, &harness.world.state), "it is elsewhere");
     }
 
     #[test]

@@ -32,7 +32,9 @@ pub(super) async fn move_table(
         claim_all(kernel, claim, id).await?;
     }
     kernel.change_schema(SchemaChange::BlockWrites { table: id, blocked: true }).await?;
-    let replaced = replace(kernel, claim, &table).await;
+    // Whoever described the table before writers were kept out has its description moved too.
+    let Some(blocked) = kernel.cluster().tables.get(&id).cloned() else { return Ok(()) };
+    let replaced = replace(kernel, claim, &blocked).await;
     if replaced.is_err() {
         let _ = undo_move(kernel, &table).await;
     }
