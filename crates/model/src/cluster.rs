@@ -42,7 +42,7 @@ pub use configuration::{
 pub use layout::{Layout, Moves};
 pub use pieces::{Assembled, CatalogPiece, Pieces, StateAssembly, StatePiece, StatePieces};
 pub use setting::{SETTINGS_BYTES_MAX, SETTINGS_MAX, Setting, SettingChange, Settings};
-pub use stream::{BINLOG_STREAMS, STREAMS_MAX, Stream};
+pub use stream::{BINLOG_STREAMS, CHANGEFEED_STREAMS, STREAMS_MAX, Stream, is_kept_for_a_time};
 
 /// What a node does in the cluster.
 #[derive(

@@ -24,7 +24,7 @@ mod older;
 use std::collections::{BTreeMap, BTreeSet};
 
 use actor::{Ctx, Mutation, Timer, fault_point, probe};
-use model::cluster::{BINLOG_STREAMS, Stream};
+use model::cluster::{Stream, is_kept_for_a_time};
 use model::{
     ActorKind, Address, ClusterState, Epoch, PartitionId, Row, RowId, SessionId, StreamId,
 };
@@ -64,8 +64,8 @@ pub(super) struct Streams {
 #[derive(Debug)]
 struct Kept {
     stream: Stream,
-    /// Nobody acknowledges it: it is kept for as long as the configuration says.
-    is_binlog: bool,
+    /// It is kept for as long as the configuration says, whoever acknowledges it.
+    is_for_a_time: bool,
     /// The subscriber has all epochs up to this one.
     acknowledged: Epoch,
     /// Epochs up to this one are not whole any more.
@@ -95,10 +95,10 @@ pub(super) struct Streamed {
 
 impl Kept {
     fn new(name: &str, stream: Stream) -> Self {
-        let is_binlog = BINLOG_STREAMS.contains(&name);
+        let is_for_a_time = is_kept_for_a_time(name);
         let (acknowledged, dropped) = (Epoch(0), Epoch(0));
         let (slots, epochs) = (BTreeMap::new(), BTreeMap::new());
-        Self { stream, is_binlog, acknowledged, dropped, slots, epochs, bytes: 0 }
+        Self { stream, is_for_a_time, acknowledged, dropped, slots, epochs, bytes: 0 }
     }
 
     /// Adds changes of an epoch, unless they are not needed any more or not whole.
@@ -224,13 +224,17 @@ impl Participant {
         }
         let wanted: BTreeMap<StreamId, (&String, &Stream)> =
             cluster.streams.iter().map(|(name, stream)| (stream.id, (name, stream))).collect();
-        let differs = wanted.len() != self.streams.kept.len()
-            || wanted.keys().any(|id| !self.streams.kept.contains_key(id));
+        // Another table may have taken the place of one that a stream names.
+        let is_same = |(id, (_, stream)): (&StreamId, &(&String, &Stream))| {
+            self.streams.kept.get(id).is_some_and(|kept| kept.stream == **stream)
+        };
+        let differs = wanted.len() != self.streams.kept.len() || !wanted.iter().all(is_same);
         if differs {
             self.streams.kept.retain(|id, _| wanted.contains_key(id));
             for (id, (name, stream)) in wanted {
                 let new = || Kept::new(name, stream.clone());
-                self.streams.kept.entry(id).or_insert_with(new);
+                let kept = self.streams.kept.entry(id).or_insert_with(new);
+                kept.stream.clone_from(stream);
             }
         }
         if differs || places {
@@ -379,10 +383,10 @@ impl Participant {
         let config = ctx.config();
         let most = u64::from(config.buffered_epochs.max(1));
         let interval = config.epoch_interval.as_nanos().max(1);
-        let most_of_binlog = (config.binlog_retention.as_nanos() / interval).max(1);
+        let most_in_time = (config.binlog_retention.as_nanos() / interval).max(1);
         let mut dropped = false;
         for kept in self.streams.kept.values_mut() {
-            let most = if kept.is_binlog { most_of_binlog } else { most };
+            let most = if kept.is_for_a_time { most_in_time } else { most };
             let Some(oldest) = completed.0.checked_sub(most).map(Epoch) else { continue };
             if oldest > kept.acknowledged && oldest > kept.dropped {
                 kept.dropped = oldest;

@@ -19,6 +19,15 @@ pub const STREAMS_MAX: usize = 16;
 /// are kept for a time.
 pub const BINLOG_STREAMS: [&str; 2] = ["#binlog", "#binlog-text"];
 
+/// What the names of the streams of change feeds begin with. They are kept for as long as those of
+/// a binary log; who writes a feed to files acknowledges what is written.
+pub const CHANGEFEED_STREAMS: &str = "changefeed ";
+
+/// Whether the stream of a name is kept for a time, and not for so many epochs.
+pub fn is_kept_for_a_time(name: &str) -> bool {
+    BINLOG_STREAMS.contains(&name) || name.starts_with(CHANGEFEED_STREAMS)
+}
+
 /// A change stream. Its identity is new each time that one of its name begins.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stream {

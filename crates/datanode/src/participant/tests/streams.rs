@@ -228,3 +228,40 @@ fn a_stream_of_some_tables_has_no_others() {
     let piece = fetch_from(&mut world, 1, StreamPosition::default(), u32::MAX);
     assert_eq!((piece.kept_from, piece.epochs.len()), (None, 0), "the stream has ended");
 }
+
+/// The replica went on with the tables that the stream had when it began.
+#[test]
+fn a_table_that_takes_the_place_of_another_one_is_in_the_stream() {
+    let mut world = World::with(1, |_| {});
+    begin_epoch(&mut world, 6);
+    let streamed = |world: &mut World, table: TableId| {
+        world.change(|state| {
+            let stream = Stream { id: STREAM, tables: vec![table] };
+            state.streams.insert("s".into(), stream);
+        });
+    };
+    streamed(&mut world, TableId(99));
+    begin_epoch(&mut world, 7);
+    world.write(txn(1), vec![insert(1, 10)]);
+    streamed(&mut world, P.table);
+    world.write(txn(2), vec![insert(2, 20)]);
+    begin_epoch(&mut world, 8);
+    assert_eq!(kept(&mut world, 1, 7), [(7, None, Some(20))]);
+}
+
+#[test]
+fn the_stream_of_a_change_feed_is_kept_for_a_time() {
+    for (name, is_kept) in [("changefeed 1.1", true), ("archive 1", false)] {
+        let mut world = World::with(1, |config| config.buffered_epochs = 5);
+        begin_epoch(&mut world, 6);
+        world.change(|state| {
+            let stream = Stream { id: STREAM, tables: Vec::new() };
+            state.streams.insert(name.into(), stream);
+        });
+        begin_epoch(&mut world, 7);
+        world.write(txn(1), vec![insert(1, 10)]);
+        begin_epoch(&mut world, 20);
+        world.pass(Duration::from_millis(200));
+        assert_eq!(kept(&mut world, 1, 7).len(), usize::from(is_kept), "{name}");
+    }
+}
