@@ -6,6 +6,7 @@ mod answers;
 mod archive;
 mod audit;
 mod backup;
+mod changefeeds;
 mod chaos;
 mod clients;
 mod compression;

@@ -5,7 +5,8 @@
 //! # Guarantees
 //! No way leads out of the directory: neither `..` nor a link nor a file of the system's own
 //! (`openat2` with `RESOLVE_BENEATH`), whatever others do in the directory meanwhile. Only plain
-//! files are read, only new files are written, and one that was not written to its end is removed.
+//! files are read, only new files are written unless the caller replaces his own, and one that was
+//! not written to its end is removed.
 //! A worker never waits for the disk here: between it and a file's thread are a few parts.
 //! # Not here
 //! Who may: the privilege FILE (`sql::account`).
@@ -20,7 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, ResolveFlags};
-use sql::{FileError, FileErrorKind, FilePart, FileParts, NewFile, ServerFiles};
+use sql::{FileError, FileErrorKind, FilePart, FileParts, NewFile, Renaming, ServerFiles};
 
 /// Parts between a worker and a file's thread.
 const PARTS_MAX: usize = 4;
@@ -87,20 +88,35 @@ impl ServerDirectory {
         Ok(Place(self.open.clone()))
     }
 
-    fn begin_new(&self, path: &str) -> Result<Writing, FileError> {
+    fn begin_new(&self, path: &str, replaces: bool) -> Result<Writing, FileError> {
         let below = self.below(path)?;
         let place = self.place()?;
         let (parts, to_write) = sync_channel(PARTS_MAX);
         let (outcome, result) = sync_channel(1);
         let directory = self.descriptor.clone();
         let work = move || {
-            let written = write(&directory, &below, &to_write);
+            let written = write(&directory, &below, replaces, &to_write);
             drop(place);
             // Whoever wrote may have gone.
             let _ = outcome.send(written);
         };
         start(work, FileErrorKind::NotMade)?;
         Ok(Writing { parts: Some(parts), result: Mutex::new(result) })
+    }
+
+    fn begin_renaming(&self, from: &str, to: &str) -> Result<Receiver<Ended>, FileError> {
+        let (from, to) = (self.below(from)?, self.below(to)?);
+        let place = self.place()?;
+        let (outcome, result) = sync_channel(1);
+        let directory = self.descriptor.clone();
+        let work = move || {
+            let renamed = rename(&directory, &from, &to);
+            drop(place);
+            // Whoever asked may have gone.
+            let _ = outcome.send(renamed);
+        };
+        start(work, FileErrorKind::NotMade)?;
+        Ok(result)
     }
 
     fn begin_reading(&self, path: &str) -> Result<Receiver<Told>, FileError> {
@@ -125,9 +141,23 @@ impl ServerFiles for ServerDirectory {
     }
 
     fn create(&self, path: &str) -> Box<dyn NewFile> {
-        Box::new(match self.begin_new(path) {
+        Box::new(match self.begin_new(path, false) {
             Ok(writing) => New::Writing(writing),
             Err(error) => New::Failed(error),
+        })
+    }
+
+    fn replace(&self, path: &str) -> Box<dyn NewFile> {
+        Box::new(match self.begin_new(path, true) {
+            Ok(writing) => New::Writing(writing),
+            Err(error) => New::Failed(error),
+        })
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Box<dyn Renaming> {
+        Box::new(match self.begin_renaming(from, to) {
+            Ok(result) => Rename::Begun(Mutex::new(result)),
+            Err(error) => Rename::Failed(error),
         })
     }
 
@@ -241,12 +271,75 @@ impl NewFile for New {
     }
 }
 
+/// How work on a file has ended.
+type Ended = Result<(), FileError>;
+
+/// A file that a thread gives another name.
+#[derive(Debug)]
+enum Rename {
+    Begun(Mutex<Receiver<Ended>>),
+    Failed(FileError),
+}
+
+impl Renaming for Rename {
+    fn is_done(&mut self) -> Result<bool, FileError> {
+        let result = match self {
+            Rename::Begun(result) => result.get_mut().unwrap_or_else(PoisonError::into_inner),
+            Rename::Failed(error) => return Err(error.clone()),
+        };
+        match result.try_recv() {
+            Ok(ended) => ended.map(|()| true),
+            Err(TryRecvError::Empty) => Ok(false),
+            Err(TryRecvError::Disconnected) => Err(FileError {
+                kind: FileErrorKind::NotWritten,
+                number: 0,
+                text: "its thread has ended".into(),
+            }),
+        }
+    }
+}
+
+/// Gives a file another name in its directory, on the disk.
+fn rename(directory: &OwnedFd, from: &Path, to: &Path) -> Ended {
+    let told = |error: rustix::io::Errno| not_opened(error, FileErrorKind::NotMade);
+    if from.parent() != to.parent() {
+        let text = "a file keeps its directory".to_owned();
+        return Err(FileError { kind: FileErrorKind::Forbidden, number: 0, text });
+    }
+    let parent = to.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let parent = parent.unwrap_or(Path::new("."));
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let above = fs::openat2(directory, parent, flags, Mode::empty(), beneath()).map_err(told)?;
+    let (Some(from), Some(to)) = (from.file_name(), to.file_name()) else {
+        return Err(told(rustix::io::Errno::INVAL));
+    };
+    match fs::renameat(&above, from, &above, to) {
+        Err(rustix::io::Errno::NOENT)
+            if fs::statat(&above, to, AtFlags::SYMLINK_NOFOLLOW).is_ok() => {}
+        other => other.map_err(told)?,
+    }
+    fs::fsync(&above).map_err(told)
+}
+
 /// Makes a file and writes what comes; removes it unless its end comes.
-fn write(directory: &OwnedFd, below: &Path, parts: &Receiver<Asked>) -> Result<(), FileError> {
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+fn write(
+    directory: &OwnedFd,
+    below: &Path,
+    replaces: bool,
+    parts: &Receiver<Asked>,
+) -> Result<(), FileError> {
+    // A pipe would keep whoever opens it waiting.
+    let how = if replaces { OFlags::TRUNC | OFlags::NONBLOCK } else { OFlags::EXCL };
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC | how;
     let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP;
     let opened = fs::openat2(directory, below, flags, mode, beneath());
     let mut file = File::from(opened.map_err(|error| not_opened(error, FileErrorKind::NotMade))?);
+    let status = fs::fstat(&file);
+    let status = status.map_err(|error| failed(FileErrorKind::NotMade, &error.into()))?;
+    if !FileType::from_raw_mode(status.st_mode).is_file() {
+        let text = "only plain files are written".to_owned();
+        return Err(FileError { kind: FileErrorKind::Forbidden, number: 0, text });
+    }
     let written = write_parts(&mut file, parts);
     if !matches!(written, Ok(true)) {
         remove(directory, below, &file);
@@ -409,6 +502,42 @@ mod tests {
         fn drop(&mut self) {
             let _ = std::fs::remove_dir_all(&self.root);
         }
+    }
+
+    /// What change feeds do.
+    #[test]
+    fn a_file_is_replaced_and_renamed() {
+        let bench = Bench::new("files-renamed");
+        let renamed = |from: &str, to: &str| {
+            let mut renaming = bench.files.rename(from, to);
+            while !renaming.is_done()? {
+                thread::sleep(Duration::from_micros(100));
+            }
+            Ok::<(), FileError>(())
+        };
+        for text in [&b"a longer text"[..], b"short"] {
+            let mut file = bench.files.replace("sub/a.part");
+            assert_eq!(file.write(text.to_vec()), Ok(None));
+            while !file.finish(true).unwrap() {
+                thread::sleep(Duration::from_micros(100));
+            }
+            renamed("sub/a.part", "sub/a").unwrap();
+            assert_eq!(bench.read("sub/a").unwrap(), text);
+        }
+        renamed("sub/a.part", "sub/a").expect("it was done before");
+        assert!(renamed("sub/none", "sub/b").is_err());
+        for (from, to) in [("sub/a", "a"), ("sub/a", "../a"), ("../secret", "secret")] {
+            assert!(renamed(from, to).is_err(), "{from} to {to}");
+        }
+        symlink(bench.root.join("secret"), bench.root.join("open/link")).unwrap();
+        let mut file = bench.files.replace("link");
+        let _ = file.write(b"x".to_vec());
+        let ended = std::iter::repeat_with(|| {
+            thread::sleep(Duration::from_micros(100));
+            file.finish(true)
+        });
+        assert!(ended.take(10_000).find(|end| end != &Ok(false)).is_some_and(|end| end.is_err()));
+        assert_eq!(std::fs::read(bench.root.join("secret")).unwrap(), b"secret");
     }
 
     #[test]

@@ -45,7 +45,7 @@ pub use expression::{
     DeferredFunction, Expression, InList, Like, Needs, Node, RowQuantifier, SubqueryId,
     SubqueryKind, SubqueryUse,
 };
-pub use function::json::{json_argument, json_scalar, opaque};
+pub use function::json::{base64, json_argument, json_scalar, opaque};
 pub use function::signature::{common_type, number_of_bits};
 pub use function::{BlockEncryption, Described, Function, Volatility, described, function_names};
 pub use grouping::{Grouping, check_full_group_by};

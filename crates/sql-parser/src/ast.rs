@@ -16,6 +16,7 @@
 mod account;
 mod administration;
 mod backup;
+mod changefeed;
 mod data_type;
 mod expression;
 mod hint;
@@ -30,6 +31,7 @@ use std::fmt;
 pub use account::*;
 pub use administration::*;
 pub use backup::*;
+pub use changefeed::*;
 pub use data_type::*;
 pub use expression::*;
 pub use hint::*;
@@ -260,6 +262,12 @@ pub enum Statement {
     StartArchive(Box<StartArchive>),
     /// STOP ARCHIVE, by its number; the only one if none is given.
     StopArchive(Option<u64>),
+    /// CREATE CHANGEFEED.
+    CreateChangefeed(Box<CreateChangefeed>),
+    /// PAUSE, RESUME or DROP CHANGEFEED.
+    Changefeed(ChangefeedCommand),
+    /// STREAM CHANGEFEED.
+    StreamChangefeed(StreamChangefeed),
     /// CHANGE REPLICATION SOURCE.
     ChangeSource(Box<ChangeSource>),
     /// CHANGE REPLICATION FILTER.

@@ -15,6 +15,7 @@ mod account;
 mod administration;
 mod alter;
 mod backup;
+mod changefeed;
 mod data_type;
 mod expression;
 mod from;

@@ -15,6 +15,7 @@
 mod account;
 mod administration;
 mod backup;
+mod changefeed;
 mod expression;
 mod hint;
 mod manipulation;

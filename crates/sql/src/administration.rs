@@ -22,7 +22,7 @@ use crate::error::unsupported;
 use crate::peers::{self, Killed};
 use crate::result::{Outcome, ResultColumn, ResultWriter};
 use crate::session::Session;
-use crate::{authorize, backup, execute, replication};
+use crate::{authorize, backup, changefeed, execute, replication};
 
 /// Runs one of these statements.
 pub(crate) async fn run(
@@ -57,6 +57,12 @@ pub(crate) async fn run(
         }
         Statement::ChangeSource(_) | Statement::ChangeFilter(_) | Statement::Replica(_) => {
             return Box::pin(replication::run(session, statement)).await;
+        }
+        Statement::CreateChangefeed(_) | Statement::Changefeed(_) => {
+            return Box::pin(changefeed::run(session, statement)).await;
+        }
+        Statement::StreamChangefeed(stream) => {
+            return Box::pin(changefeed::stream::run(session, stream, out)).await;
         }
         Statement::PurgeBinaryLogs(purge) => {
             let purge = match purge {

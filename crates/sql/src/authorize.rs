@@ -166,6 +166,15 @@ fn allow_statement(check: &Checking<'_>, statement: &Statement) -> Result<(), Sq
         Statement::ChangeSource(_) | Statement::ChangeFilter(_) | Statement::Replica(_) => {
             check.dynamic(Dynamic::REPLICATION_SLAVE_ADMIN)
         }
+        Statement::CreateChangefeed(create) => {
+            check.dynamic(Dynamic::REPLICATION_SLAVE_ADMIN)?;
+            if !create.target.eq_ignore_ascii_case(b"sql") {
+                check.global(P::FILE)?;
+            }
+            create.tables.iter().try_for_each(|name| check.table(name, P::SELECT))
+        }
+        Statement::Changefeed(_) => check.dynamic(Dynamic::REPLICATION_SLAVE_ADMIN),
+        Statement::StreamChangefeed(_) => check.global(P::REPLICATION_SLAVE),
         Statement::Set(items) => items.iter().try_for_each(|item| check.set(item)),
         Statement::Show(show) => allow_show(check, show),
         Statement::Describe(describe) => check.sees_table(&describe.table, "SELECT"),
@@ -242,7 +251,7 @@ fn allow_show(check: &Checking<'_>, show: &Show) -> Result<(), SqlError> {
             check.dynamic(Dynamic::BACKUP_ADMIN)?;
             check.global(P::FILE)
         }
-        Show::BinaryLogStatus | Show::BinaryLogs | Show::ReplicaStatus(_) => {
+        Show::BinaryLogStatus | Show::BinaryLogs | Show::ReplicaStatus(_) | Show::Changefeeds => {
             check.global(P::REPLICATION_CLIENT)
         }
         Show::LogEvents { .. } | Show::Replicas => check.global(P::REPLICATION_SLAVE),

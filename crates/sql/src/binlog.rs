@@ -11,21 +11,22 @@
 //! Packets (`connection`), bytes of events (`mysql-wire`), records of changes of definitions
 //! (`definition_log`).
 
+pub(crate) mod epochs;
 mod history;
 mod json;
 mod order;
-mod origin;
+pub(crate) mod origin;
 mod place;
 mod reader;
-mod table;
+pub(crate) mod table;
 mod value;
 
 #[cfg(test)]
 pub(crate) use json::binary as json_binary;
 
 use client::{Delivery, Subscription};
-use model::cluster::BINLOG_STREAMS;
-use model::{Epoch, SchemaChange};
+use model::cluster::{BINLOG_STREAMS, CHANGEFEED_STREAMS};
+use model::{Epoch, SchemaChange, StreamId};
 use mysql_wire::BinlogDump;
 use mysql_wire::binlog::{self, Stamp, gtid, kind};
 use sql_expression::SqlError;
@@ -34,11 +35,13 @@ use stdx::{Duration, Instant};
 
 use crate::definition_log;
 use crate::error::unsupported;
+use crate::kernel::{Failure, Kernel};
 use crate::session::Session;
 use crate::variables::registry;
 use crate::variables::session::shown_text;
+use epochs::ReadError;
 use place::{Log, file_name, file_named, file_of, file_of_number};
-use reader::{End, LogReader, Piece, ReadError};
+use reader::{End, LogReader, Piece};
 
 /// For how long it is tried to begin a log.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -60,11 +63,13 @@ const NO_FILE: &str = "Could not find first log file name in binary log index fi
 impl From<ReadError> for SqlError {
     fn from(error: ReadError) -> Self {
         match error {
-            ReadError::Purged => fatal(NO_FILE),
+            ReadError::Purged(_) => fatal(NO_FILE),
             ReadError::TooLong => {
                 fatal("a file of the binary log is longer than 4 GB: write less in an epoch")
             }
-            ReadError::Unreadable(why) => fatal(&why),
+            ReadError::Unreadable(why) => {
+                fatal(&format!("{why}: make the replica anew from a dump"))
+            }
             ReadError::Failed(error) => error,
         }
     }
@@ -136,8 +141,7 @@ pub(crate) async fn switch(session: &Session, on: bool) -> Result<(), SqlError> 
     for name in BINLOG_STREAMS {
         kernel.change_schema(SchemaChange::DropStream { name: name.to_owned() }).await?;
     }
-    definition_log::forget(&kernel, Epoch(u64::MAX >> 2)).await?;
-    Ok(())
+    Ok(forget_records(&kernel, Epoch(u64::MAX >> 2)).await?)
 }
 
 /// The newest epoch that a statement of the session sees.
@@ -209,16 +213,45 @@ pub(crate) async fn gtids(session: &Session) -> Result<Option<(String, String)>,
 /// Forgets records of changes of definitions that were made long before all that is kept.
 pub(crate) async fn prune(session: &Session) -> Result<(), SqlError> {
     let kernel = session.kernel.beside();
-    let Some(log) = log_of(session).await? else { return Ok(()) };
-    let mut subscription = Subscription::new(log.stream, Epoch(log.begin.0.saturating_sub(1)));
-    let fetches = subscription.fetches(&kernel.cluster());
-    let answers = kernel.fetch_stream(fetches.clone()).await?;
-    if let Delivery::Broken { from } = subscription.take(&fetches, answers) {
-        // Who writes by a definition that is gone knows of that within seconds.
-        definition_log::forget(&kernel, Epoch(from.0.saturating_sub(EPOCHS_AFTER))).await?;
+    let mut before = Epoch(u64::MAX >> 2);
+    if let Some(log) = log_of(session).await? {
+        let Some(from) = first_kept(&kernel, log.stream).await? else { return Ok(()) };
+        before = from;
     }
-    Ok(())
+    Ok(forget_records(&kernel, before).await?)
 }
+
+/// Forgets records of changes that were made before an epoch, and long before all that change feeds
+/// may still read.
+pub(crate) async fn forget_records(kernel: &Kernel, before: Epoch) -> Result<(), Failure> {
+    let mut before = before;
+    let cluster = kernel.cluster();
+    let feeds = cluster.streams.iter().filter(|(name, _)| name.starts_with(CHANGEFEED_STREAMS));
+    for (_, stream) in feeds {
+        let Some(from) = first_kept(kernel, stream.id).await? else { return Ok(()) };
+        before = before.min(from);
+    }
+    // Who writes by a definition that is gone knows of that within seconds.
+    let before = Epoch(before.0.saturating_sub(EPOCHS_AFTER));
+    definition_log::forget(kernel, before).await
+}
+
+/// The first epoch that is kept of a stream; none while that is not known.
+async fn first_kept(kernel: &Kernel, stream: StreamId) -> Result<Option<Epoch>, Failure> {
+    // What nobody has makes each replica say what it has.
+    let mut subscription = Subscription::new(stream, Epoch(0));
+    for _ in 0..REPLICAS_MAX {
+        let fetches = subscription.fetches(&kernel.cluster());
+        let answers = kernel.fetch_stream(fetches.clone()).await?;
+        if let Delivery::Broken { from } = subscription.take(&fetches, answers) {
+            return Ok(Some(from));
+        }
+    }
+    Ok(None)
+}
+
+/// Each replica of a slot is asked once, at least.
+const REPLICAS_MAX: u32 = 8;
 
 /// SHOW BINARY LOGS: names and sizes of the files. None if there is no log.
 pub(crate) async fn files(session: &Session) -> Result<Option<Vec<(String, u64)>>, SqlError> {
@@ -364,8 +397,7 @@ pub(crate) async fn purge(session: &Session, purge: &Purge) -> Result<(), SqlErr
     }
     let kernel = session.kernel.beside();
     kernel.acknowledge_stream(log.stream, Epoch(first.0.saturating_sub(1)));
-    definition_log::forget(&kernel, first).await?;
-    Ok(())
+    Ok(forget_records(&kernel, first).await?)
 }
 
 /// A dump of the log for a reader.

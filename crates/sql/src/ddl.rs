@@ -47,13 +47,13 @@ const PRUNED_ONE_IN: u64 = 32;
 
 /// Runs a statement that changes definitions.
 pub(crate) async fn run(session: &mut Session, statement: &Statement) -> Result<Outcome, SqlError> {
-    if session.kernel.keeps_binlog() {
+    if session.kernel.records_definitions() {
         session.definition_log.begin(logged(session, statement));
     }
     let result = change_definitions(session, statement).await;
     // What became of it is known all the same.
     let _ = session.definition_log.end(&session.kernel).await;
-    if session.kernel.keeps_binlog() && session.kernel.draw().is_multiple_of(PRUNED_ONE_IN) {
+    if session.kernel.records_definitions() && session.kernel.draw().is_multiple_of(PRUNED_ONE_IN) {
         let _ = Box::pin(binlog::prune(session)).await;
     }
     result

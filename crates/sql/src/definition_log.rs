@@ -273,7 +273,7 @@ impl DefinitionLog {
         change: SchemaChange,
     ) -> Result<TableId, Failure> {
         let cluster = kernel.cluster();
-        let seen = kernel.keeps_binlog().then(|| seen_of(&cluster, &change)).flatten();
+        let seen = kernel.records_definitions().then(|| seen_of(&cluster, &change)).flatten();
         let Some(seen) = seen else { return kernel.change_schema(change).await };
         if !seen.made.is_empty() {
             // Rows that were copied into the table are of epochs before that of the record.
@@ -540,7 +540,8 @@ impl Seen {
     }
 }
 
-async fn records(kernel: &Kernel) -> Result<TableId, Failure> {
+/// The table of the records; made if it is not there.
+pub(crate) async fn records(kernel: &Kernel) -> Result<TableId, Failure> {
     let columns = &[
         ("id", ColumnType::UInt(8)),
         ("part", ColumnType::UInt(8)),

@@ -490,6 +490,12 @@ fn needs_lease(session: &Session, statement: &Statement, traits: &Traits) -> boo
         (_, Statement::ChangeSource(_) | Statement::ChangeFilter(_) | Statement::Replica(_)) => {
             true
         }
+        (
+            _,
+            Statement::CreateChangefeed(_)
+            | Statement::Changefeed(_)
+            | Statement::StreamChangefeed(_),
+        ) => true,
         (Place::Planned | Place::Execute | Place::Definition | Place::Account, _) => true,
         _ => false,
     }

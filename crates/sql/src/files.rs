@@ -27,6 +27,14 @@ pub trait ServerFiles: fmt::Debug + Send + Sync {
     /// Begins a file, which must not be there yet. What goes wrong is told by the next call.
     fn create(&self, path: &str) -> Box<dyn NewFile>;
 
+    /// Begins a file in the place of one that may be there. What goes wrong is told by the next
+    /// call.
+    fn replace(&self, path: &str) -> Box<dyn NewFile>;
+
+    /// Begins to give a file another name, in the same directory, in the place of one that may be
+    /// there; on the disk when it is done. It is done before if only the other name is there.
+    fn rename(&self, from: &str, to: &str) -> Box<dyn Renaming>;
+
     /// Begins to read a file.
     fn open(&self, path: &str) -> Box<dyn FileParts>;
 }
@@ -38,6 +46,12 @@ pub trait NewFile: fmt::Debug + Send {
 
     /// Ends the file, on the disk if `synced`. True once that is done.
     fn finish(&mut self, synced: bool) -> Result<bool, FileError>;
+}
+
+/// A file that gets another name.
+pub trait Renaming: fmt::Debug + Send {
+    /// True once that is done.
+    fn is_done(&mut self) -> Result<bool, FileError>;
 }
 
 /// A file that is being read.
@@ -119,6 +133,11 @@ impl Output {
         Self { path: path.to_owned(), file: files.create(path) }
     }
 
+    /// A file in the place of one that may be there.
+    pub(crate) fn replace(files: &dyn ServerFiles, path: &str) -> Self {
+        Self { path: path.to_owned(), file: files.replace(path) }
+    }
+
     /// Gives bytes to the host, when it has room for them.
     pub(crate) async fn write(&mut self, kernel: &Kernel, bytes: Vec<u8>) -> Result<(), SqlError> {
         let mut rest = Some(bytes);
@@ -138,6 +157,20 @@ impl Output {
         }
         Ok(())
     }
+}
+
+/// Gives a file another name, and waits until that is on the disk.
+pub(crate) async fn rename(
+    kernel: &Kernel,
+    files: &dyn ServerFiles,
+    from: &str,
+    to: &str,
+) -> Result<(), SqlError> {
+    let mut renaming = files.rename(from, to);
+    while !renaming.is_done().map_err(|error| told(to, &error))? {
+        kernel.sleep(LOOK_AGAIN).await?;
+    }
+    Ok(())
 }
 
 /// A file that a statement reads.

@@ -25,7 +25,7 @@ use client::{
     ClientOperation, ClientRead, ClientResult, Inspected, OperationAnswer, PeerAnswers, Savepoint,
     ScanSpec, ScannedRows, Traffic,
 };
-use model::cluster::BINLOG_STREAMS;
+use model::cluster::{BINLOG_STREAMS, is_kept_for_a_time};
 use model::{
     Address, ClusterState, ControlIndex, Epoch, ErrorCode, NodeId, Refusal, SchemaChange, StreamId,
     TableId, TransactionId, Value,
@@ -415,6 +415,13 @@ impl Kernel {
     pub(crate) fn keeps_binlog(&self) -> bool {
         let exchange = self.exchange.borrow();
         BINLOG_STREAMS.iter().any(|name| exchange.cluster.streams.contains_key(*name))
+    }
+
+    /// Whether somebody reads a stream and has to know of changes of definitions: the binary log,
+    /// or a change feed.
+    pub(crate) fn records_definitions(&self) -> bool {
+        let exchange = self.exchange.borrow();
+        exchange.cluster.streams.keys().any(|name| is_kept_for_a_time(name))
     }
 
     /// Whether the cluster keeps its state on disk.

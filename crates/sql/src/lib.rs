@@ -26,6 +26,7 @@ mod backup;
 mod backup_jobs;
 mod binlog;
 mod catalog;
+mod changefeed;
 mod claim;
 mod connection;
 mod ddl;
@@ -82,7 +83,7 @@ pub use backup_jobs::host::{
 };
 pub use backup_jobs::{BackupPolicy, Backups};
 pub use directory::{Counters, Directory, Process, Registry};
-pub use files::{FileError, FileErrorKind, FilePart, FileParts, NewFile, ServerFiles};
+pub use files::{FileError, FileErrorKind, FilePart, FileParts, NewFile, Renaming, ServerFiles};
 pub use kernel::Marks;
 pub use memory::QueryMemory;
 pub use node::SqlNode;

@@ -72,6 +72,8 @@ pub struct SqlNode {
     no_archives_at: ControlIndex,
     /// The newest state of the cluster that was seen to have no replication channels.
     no_channels_at: ControlIndex,
+    /// The newest state of the cluster that was seen to have no change feeds.
+    no_feeds_at: ControlIndex,
 }
 
 /// What it takes to run a connection, beside the connection.
@@ -149,6 +151,7 @@ impl SqlNode {
             has_begun: false,
             no_archives_at: ControlIndex::default(),
             no_channels_at: ControlIndex::default(),
+            no_feeds_at: ControlIndex::default(),
         }
     }
 
@@ -269,6 +272,7 @@ impl SqlNode {
         self.archive(ctx);
         self.move_tables(ctx);
         self.replicate(ctx);
+        self.feed(ctx);
         self.arm(ctx);
     }
 

@@ -20,7 +20,7 @@ use sqltype::{Datum, SqlType, TypeKind};
 use crate::catalog::error;
 use crate::result::{Outcome, ResultColumn, ResultWriter};
 use crate::session::Session;
-use crate::{backup, replication};
+use crate::{backup, changefeed, replication};
 
 /// Rows between two looks at whether the client keeps up.
 const ROWS_PER_DRAIN: usize = 256;
@@ -238,6 +238,10 @@ async fn unfiltered(session: &mut Session, show: &Show) -> Result<Listing, SqlEr
         Show::Archives => {
             let rows = backup::archive::listed(session).await?;
             Ok(Listing::filled(backup::archive::columns(), rows))
+        }
+        Show::Changefeeds => {
+            let rows = changefeed::listed(session).await?;
+            Ok(Listing::filled(changefeed::columns(), rows))
         }
         Show::Backups(place) => {
             let rows = backup::backups(session, place).await?;

@@ -8,7 +8,7 @@
 //! Running statements (`dispatch`).
 
 use sql_parser::ast::{
-    ExplainTarget, Granted, MaintenanceOperation, ReplicaAction, Show, Statement,
+    ChangefeedAction, ExplainTarget, Granted, MaintenanceOperation, ReplicaAction, Show, Statement,
 };
 
 /// What is true of a statement.
@@ -231,6 +231,19 @@ impl StatementTraits for Statement {
             Self::CancelBackup(_) => Traits::administration("cancel_backup"),
             Self::StartArchive(_) => Traits::administration("start_archive").unprepared(),
             Self::StopArchive(_) => Traits::administration("stop_archive").unprepared(),
+            Self::CreateChangefeed(_) => {
+                Traits::administration("create_changefeed").committing().unprepared()
+            }
+            Self::Changefeed(command) => Traits::administration(match command.action {
+                ChangefeedAction::Pause => "pause_changefeed",
+                ChangefeedAction::Resume => "resume_changefeed",
+                ChangefeedAction::Drop { .. } => "drop_changefeed",
+            })
+            .committing()
+            .unprepared(),
+            Self::StreamChangefeed(_) => {
+                Traits::administration("stream_changefeed").committing().unprepared()
+            }
             Self::ChangeSource(_) => {
                 Traits::administration("change_master").committing().unprepared()
             }

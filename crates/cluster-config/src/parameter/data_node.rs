@@ -242,8 +242,8 @@ pub(super) const PARAMETERS: &[Parameter] = parameters! {
 
     "BinlogRetention";
     DATA, count(3_600, 10, 2_592_000), Node, HONOURED;
-    "seconds for which data nodes keep the changes of the binary log, as far as \
-     MaxBufferedEpochBytes lets them"
+    "seconds for which data nodes keep the changes of the binary log and of change feeds, as far \
+     as MaxBufferedEpochBytes lets them"
 
     // Membership.
     "HeartbeatIntervalDbDb";

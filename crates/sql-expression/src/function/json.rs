@@ -185,7 +185,8 @@ pub fn opaque(code: u8, bytes: &[u8]) -> String {
     format!("base64:type{code}:{}", base64(bytes))
 }
 
-fn base64(bytes: &[u8]) -> String {
+/// Bytes in base 64.
+pub fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for group in bytes.chunks(3) {

@@ -200,6 +200,8 @@ pub enum Show {
     BackupJobs,
     /// ARCHIVES.
     Archives,
+    /// CHANGEFEEDS.
+    Changefeeds,
     /// WARNINGS.
     Warnings(Option<super::Limit>),
     /// ERRORS.

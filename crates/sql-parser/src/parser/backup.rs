@@ -116,7 +116,7 @@ impl Parser<'_> {
         }
     }
 
-    fn backup_option(&mut self) -> Result<BackupOption> {
+    pub(super) fn backup_option(&mut self) -> Result<BackupOption> {
         let name = self.ident()?;
         let value = match self.eat(Kind::Equal) {
             false => None,

@@ -60,6 +60,10 @@ impl Parser<'_> {
                 self.advance();
                 Show::Archives
             }
+            _ if self.at_text("CHANGEFEEDS") => {
+                self.advance();
+                Show::Changefeeds
+            }
             _ => self.plain_show()?,
         };
         Ok(Statement::Show(Box::new(show)))

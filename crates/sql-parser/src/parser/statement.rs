@@ -109,6 +109,7 @@ impl Parser<'_> {
                 self.replica_command()
             }
             _ if self.at_text("CANCEL") => self.cancel_backup(),
+            _ if self.is_changefeed_next() => self.changefeed_statement(),
             K::Shutdown => {
                 self.advance();
                 Ok(Statement::Shutdown)
@@ -167,6 +168,7 @@ impl Parser<'_> {
             K::Database | K::Schema => return self.create_database(),
             K::User => return self.create_user(),
             K::Role => return self.create_role(),
+            _ if self.at_changefeed() => return self.create_changefeed(),
             _ => {}
         }
         let or_replace = self.eat_words(&[K::Or, K::Replace]);
@@ -250,6 +252,7 @@ impl Parser<'_> {
             K::Prepare => return self.deallocate(),
             K::User => return self.drop_user().map(Statement::DropUser),
             K::Role => return self.drop_user().map(Statement::DropRole),
+            _ if self.at_changefeed() => return self.drop_changefeed(),
             K::Procedure | K::Function => return self.drop_routine(),
             K::Trigger => {
                 self.advance();
@@ -274,7 +277,7 @@ impl Parser<'_> {
     }
 
     /// Statements that exist and that the tree does not hold.
-    fn unmodelled_statement(&mut self) -> Result<Statement> {
+    pub(super) fn unmodelled_statement(&mut self) -> Result<Statement> {
         let next = self.peek().keyword;
         let feature = match (self.token.keyword, next) {
             (K::Binlog, _) => "BINLOG",

@@ -299,6 +299,7 @@ impl Printer<'_> {
             }
             Show::BackupJobs => self.put("BACKUP JOBS"),
             Show::Archives => self.put("ARCHIVES"),
+            Show::Changefeeds => self.put("CHANGEFEEDS"),
             Show::Replicas => self.put("REPLICAS"),
             Show::Profiles => self.put("PROFILES"),
             Show::Profile { kinds, query, limit } => {

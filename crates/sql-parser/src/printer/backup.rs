@@ -50,7 +50,7 @@ impl Printer<'_> {
         self.backup_options(&archive.options);
     }
 
-    fn backup_options(&mut self, options: &[BackupOption]) {
+    pub(super) fn backup_options(&mut self, options: &[BackupOption]) {
         if !options.is_empty() {
             self.put(" WITH ");
             self.list(options, ", ", Self::backup_option);

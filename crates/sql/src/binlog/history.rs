@@ -126,6 +126,17 @@ impl History {
         Ok(known.unwrap_or((Known::Nothing, None)))
     }
 
+    /// The tables of before a change that are no more since.
+    pub(super) fn gone_by(&self, by: &Entry) -> Vec<Arc<Table>> {
+        let is_later = |entry: &&Entry| (place(entry), entry.id) > (place(by), by.id);
+        let later = || self.entries.iter().filter(is_later).filter(|one| place(one).is_some());
+        let is_there = |id: TableId| {
+            let is_of = |entry: &Entry| entry.record.before.iter().any(|table| table.id == id);
+            self.cluster.tables.get(&id).is_some() || later().any(is_of)
+        };
+        by.record.before.iter().filter(|table| !is_there(table.id)).cloned().collect()
+    }
+
     fn find(&self, id: TableId, epoch: Epoch) -> Option<(Known, Option<u64>)> {
         let later = || self.entries.iter().filter(|entry| place(entry).is_some_and(|p| p > epoch));
         if later().any(|entry| entry.record.made.contains(&id)) {

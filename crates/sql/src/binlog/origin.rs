@@ -34,7 +34,7 @@ const EXCEPTIONS: &str = "$ex";
 
 /// The origins of the transactions of an epoch that appliers have made.
 #[derive(Debug, Default)]
-pub(super) struct Origins(BTreeMap<TransactionId, ChangeOrigin>);
+pub(crate) struct Origins(BTreeMap<TransactionId, ChangeOrigin>);
 
 impl Origins {
     /// Finds them among the changes of an epoch.

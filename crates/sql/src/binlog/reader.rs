@@ -1,11 +1,10 @@
 //! Reads the binary log: epochs of a change stream as events.
 //!
 //! # Owns
-//! The order of all that is in an epoch, and where each event lies in its file.
+//! What each change is as events, and where each event lies in its file.
 //! # Guarantees
 //! Who reads a file from its beginning gets the same bytes as everybody else, whichever replicas
-//! the changes come from. What is given is on disk, where the cluster has disks: it does not vanish
-//! with a restart of the whole cluster.
+//! the changes come from.
 //!
 //! An epoch is a transaction, or one for each server that its changes come from, with that server's
 //! `server_id`. Statements that have changed definitions in it are transactions of
@@ -13,63 +12,29 @@
 //! # Limits
 //! An epoch is in memory while it is given, as changes and as events.
 //! # Not here
-//! Whom it is given to (`binlog::serve`).
+//! Epochs and what their tables were (`binlog::epochs`), whom events are given to (`binlog`).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use client::{Delivery, Subscription};
 use model::{Epoch, Table, TableId};
 use mysql_wire::binlog::{self, Stamp, Statement, gtid, kind};
 use sql_expression::SqlError;
-use stdx::Duration;
 use wire::RowChange;
 
-use super::history::{History, Known};
+use super::epochs::{Changed, Contents, EpochReader, OneEpoch, ReadError, Step};
 use super::origin::{Origins, Run, transactions};
 use super::place::{Log, file_name, file_of, numbers_above};
 use super::table::{Net, Parts, Shape, Unreadable};
-use crate::definition_log::{self, LoggedStatement};
-use crate::kernel::{Failure, Kernel};
+use crate::definition_log::LoggedStatement;
+use crate::kernel::Kernel;
 use crate::variables::VERSION;
 
-/// The pause before it is looked whether there is more.
-const PAUSE: Duration = Duration::from_millis(20);
-/// Epochs that are asked for at a time.
-const EPOCHS_PER_ANSWER: u64 = 1_000;
 /// Collations of statements: one that every replica knows.
 const UTF8MB4_GENERAL_CI: u16 = 45;
 /// Options of `sql_mode` that statements are executed under: the printed form needs none.
 const PLAIN_SQL_MODE: u64 = 0;
-
-/// Why the log cannot be read on.
-#[derive(Debug)]
-pub(crate) enum ReadError {
-    /// The next epoch is not kept any more.
-    Purged,
-    /// A file is longer than four gigabytes.
-    TooLong,
-    /// A change cannot be read.
-    Unreadable(String),
-    /// Something else.
-    Failed(SqlError),
-}
-
-impl From<Unreadable> for ReadError {
-    fn from(unreadable: Unreadable) -> Self {
-        Self::Unreadable(unreadable.0)
-    }
-}
-
-impl From<Failure> for ReadError {
-    fn from(failure: Failure) -> Self {
-        Self::Failed(failure.into())
-    }
-}
-
-/// A table, and what was changed in it.
-type Changed<'c> = (Arc<Table>, Vec<&'c RowChange>);
 
 /// What the changes of a row by one origin come to, with the number of its table.
 type OfTable = (usize, Net);
@@ -90,10 +55,8 @@ pub(crate) struct Piece {
 /// Reads the log from the beginning of a file on.
 #[derive(Debug)]
 pub(crate) struct LogReader {
-    kernel: Kernel,
     log: Log,
-    subscription: Subscription,
-    history: History,
+    epochs: EpochReader,
     shapes: BTreeMap<(TableId, u32), Rc<Shape>>,
     file: u64,
     position: u64,
@@ -119,13 +82,11 @@ pub(crate) struct End {
 impl LogReader {
     /// A reader of a file that the log has. Nothing is asked for yet.
     pub(crate) fn new(kernel: &Kernel, log: &Log, file: u64) -> Result<Self, ReadError> {
-        let first = log.first_of(file).ok_or(ReadError::Purged)?;
+        let first = log.first_of(file).ok_or(ReadError::Purged(log.begin))?;
         let delivered = Epoch(first.0.saturating_sub(1));
         let mut reader = Self {
-            kernel: kernel.beside(),
             log: log.clone(),
-            subscription: Subscription::new(log.stream, delivered),
-            history: History::default(),
+            epochs: EpochReader::new(kernel, log.stream, delivered),
             shapes: BTreeMap::new(),
             file,
             position: 0,
@@ -140,7 +101,7 @@ impl LogReader {
 
     /// All of the log up to this epoch has been read.
     pub(crate) fn through(&self) -> Epoch {
-        self.subscription.delivered()
+        self.epochs.through()
     }
 
     /// Where what has been read ends, pieces that were not taken among it.
@@ -186,99 +147,34 @@ impl LogReader {
 
     /// Reads on; whether there was anything. Waits a little if not.
     pub(crate) async fn read(&mut self) -> Result<bool, ReadError> {
-        let mut fetches = self.subscription.fetches(&self.kernel.cluster());
-        for (_, fetch) in &mut fetches {
-            // Not more epochs than an answer says the ends of.
-            fetch.through = Epoch(self.subscription.delivered().0 + EPOCHS_PER_ANSWER);
+        let Some(delivered) = self.epochs.read().await? else { return Ok(false) };
+        for one in &delivered.epochs {
+            self.reach(one.epoch);
+            self.go_to_file(file_of(one.epoch))?;
+            let timestamp = u32::try_from(one.ended / 1_000_000).unwrap_or(0);
+            self.epoch(one, timestamp).await?;
         }
-        if fetches.is_empty() {
-            self.kernel.sleep(PAUSE).await?;
-            return Ok(false);
-        }
-        let answers = self.kernel.fetch_stream(fetches.clone()).await?;
-        match self.subscription.take(&fetches, answers) {
-            Delivery::Nothing => {
-                self.kernel.sleep(PAUSE).await?;
-                Ok(false)
-            }
-            Delivery::Broken { .. } => Err(ReadError::Purged),
-            Delivery::Epochs { through, changes, ended } => {
-                if self.kernel.has_disk() {
-                    self.kernel.await_durable(through, false).await?;
-                }
-                self.note_records(&changes);
-                self.history.refresh(&self.kernel).await?;
-                let ended: BTreeMap<Epoch, u64> = ended.into_iter().collect();
-                for (epoch, changes) in &changes {
-                    self.reach(*epoch);
-                    self.go_to_file(file_of(*epoch))?;
-                    let micros = ended.get(epoch).copied().unwrap_or(0);
-                    let timestamp = u32::try_from(micros / 1_000_000).unwrap_or(0);
-                    self.epoch(*epoch, changes, timestamp).await?;
-                }
-                self.reach(through.next());
-                self.go_to_file(file_of(through.next()))?;
-                Ok(true)
-            }
-        }
-    }
-
-    /// Looks for records of changes of definitions.
-    fn note_records(&mut self, changes: &[(Epoch, Vec<RowChange>)]) {
-        let cluster = self.kernel.cluster();
-        let Some(table) = cluster.table_named(definition_log::TABLE) else { return };
-        let mut all = changes.iter().flat_map(|(_, changes)| changes);
-        if all.any(|change| change.partition.table == table.id && change.before.is_none()) {
-            self.history.note();
-        }
+        self.reach(delivered.through.next());
+        self.go_to_file(file_of(delivered.through.next()))?;
+        Ok(true)
     }
 
     /// All that is in an epoch.
-    async fn epoch(
-        &mut self,
-        epoch: Epoch,
-        changes: &[RowChange],
-        timestamp: u32,
-    ) -> Result<(), ReadError> {
-        let mut by_table: BTreeMap<TableId, Vec<&RowChange>> = BTreeMap::new();
-        for change in changes {
-            by_table.entry(change.partition.table).or_default().push(change);
-        }
-        let mut parts = Parts::default();
-        // Rows by the change of definitions that they come before.
-        let mut groups: BTreeMap<Option<u64>, Vec<Changed<'_>>> = BTreeMap::new();
-        for (id, changes) in by_table {
-            let (known, gone_by) = self.history.table(&self.kernel, id, epoch).await?;
-            match known {
-                Known::Rows(table) => groups.entry(gone_by).or_default().push((table, changes)),
-                Known::Parts(table) => {
-                    changes.iter().try_for_each(|one| parts.add(&table, one))?;
-                }
-                Known::Nothing => {}
-            }
-        }
-        let origins = Origins::of(&self.kernel.cluster(), changes);
-        let of_epoch = (&origins, &parts);
+    async fn epoch(&mut self, one: &OneEpoch, timestamp: u32) -> Result<(), ReadError> {
         let stamp = Stamp { timestamp, server: self.log.server };
-        let statements: Vec<(u64, Option<LoggedStatement>, bool)> = self
-            .history
-            .changes_in(epoch)
-            .into_iter()
-            .map(|entry| (entry.id, entry.record.statement.clone(), entry.record.is_lossy))
-            .collect();
-        for (record, statement, is_lossy) in statements {
-            if let Some(rows) = groups.remove(&Some(record)) {
-                self.rows(stamp, rows, of_epoch)?;
+        let Contents { parts, origins, steps } = self.epochs.contents(one).await?;
+        for step in steps {
+            match step {
+                Step::Rows(tables) => self.rows(stamp, tables, (&origins, &parts))?,
+                Step::Definitions { statement, is_lossy, .. } => {
+                    if let Some(statement) = statement {
+                        self.statement(stamp, &statement)?;
+                    }
+                    if is_lossy {
+                        self.lost(stamp)?;
+                    }
+                }
             }
-            if let Some(statement) = statement {
-                self.statement(stamp, &statement)?;
-            }
-            if is_lossy {
-                self.lost(stamp)?;
-            }
-        }
-        for rows in groups.into_values() {
-            self.rows(stamp, rows, of_epoch)?;
         }
         Ok(())
     }

@@ -18,6 +18,7 @@ use model::{ColumnId, Key, Row, RowLayout, Table, TableId, ValueRef};
 use mysql_wire::binlog::kind;
 use mysql_wire::binlog::rows::{self, MapColumn, TableMap};
 use sql_expression::SqlError;
+use sqltype::{Datum, SqlType, storage};
 use wire::RowChange;
 
 use super::order::{Order, Step, ordered};
@@ -46,7 +47,7 @@ type Update = (Image, Image, Step);
 
 /// Parts of large values that an epoch has, by table of parts and value.
 #[derive(Debug, Default)]
-pub(super) struct Parts(BTreeMap<(TableId, u64), ByNumber>);
+pub(crate) struct Parts(BTreeMap<(TableId, u64), ByNumber>);
 
 /// Parts of a value by their numbers.
 type ByNumber = BTreeMap<u64, Box<[u8]>>;
@@ -84,12 +85,12 @@ impl Parts {
 
 /// A change that cannot be read: with the reason, for the reader of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Unreadable(pub(super) String);
+pub(crate) struct Unreadable(pub(crate) String);
 
 impl Unreadable {
-    pub(super) fn of(table: &Table, why: &str) -> Self {
+    pub(crate) fn of(table: &Table, why: &str) -> Self {
         let (database, name) = shown_name(&table.name);
-        Self(format!("a row of {database}.{name} {why}: make the replica anew from a dump"))
+        Self(format!("a row of {database}.{name} {why}"))
     }
 }
 
@@ -100,26 +101,34 @@ pub(super) fn can_read(table: &Table, row: &Row) -> bool {
 
 /// What the changes of a row in an epoch come to.
 #[derive(Clone, Debug)]
-pub(super) struct Net {
-    before: Option<Row>,
-    after: Option<Row>,
+pub(crate) struct Net {
+    pub(crate) before: Option<Row>,
+    pub(crate) after: Option<Row>,
+}
+
+/// A column's value in a row.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Held {
+    /// It lies outside of the row and was not changed.
+    Absent,
+    Value(Datum),
 }
 
 /// What the changes of a row come to, one for each origin that it goes on with.
-type OfRow = Vec<(u32, Net)>;
+pub(crate) type OfRow = Vec<(u32, Net)>;
 
 /// A version of a table.
 #[derive(Debug)]
-pub(super) struct Shape {
-    pub(super) table: Arc<Table>,
-    definition: TableDefinition,
+pub(crate) struct Shape {
+    pub(crate) table: Arc<Table>,
+    pub(crate) definition: TableDefinition,
     map: TableMap,
     json_is_text: bool,
 }
 
 impl Shape {
     /// Reads a definition.
-    pub(super) fn of(table: &Arc<Table>, json_is_text: bool) -> Result<Self, SqlError> {
+    pub(crate) fn of(table: &Arc<Table>, json_is_text: bool) -> Result<Self, SqlError> {
         let definition = kernel_form::read(table)?;
         let columns: Vec<MapColumn> = definition
             .visible_columns()
@@ -140,7 +149,7 @@ impl Shape {
     }
 
     /// The name by which tables are in order.
-    pub(super) fn name(&self) -> (&str, &str) {
+    pub(crate) fn name(&self) -> (&str, &str) {
         (&self.map.database, &self.map.name)
     }
 
@@ -214,7 +223,7 @@ impl Shape {
     }
 
     /// What the changes of an epoch come to, for each row in the order of primary keys.
-    pub(super) fn nets<'c>(
+    pub(crate) fn nets<'c>(
         &self,
         changes: impl Iterator<Item = &'c RowChange>,
         origins: &Origins,
@@ -275,26 +284,46 @@ impl Shape {
     }
 
     fn image(&self, row: &Row, parts: &Parts) -> Result<Image, Unreadable> {
+        let cell = |stored: Option<ValueRef<'_>>, sql_type: &SqlType| {
+            let Some(stored) = stored else { return Cell::Absent };
+            let bytes = value::bytes_of(stored, sql_type, self.json_is_text);
+            bytes.map_or(Cell::Null, Cell::Bytes)
+        };
+        self.columns(row, parts, cell)
+    }
+
+    /// The values of a row, by columns that are seen.
+    pub(crate) fn values(&self, row: &Row, parts: &Parts) -> Result<Vec<Held>, Unreadable> {
+        let held = |stored: Option<ValueRef<'_>>, sql_type: &SqlType| match stored {
+            Some(stored) => Held::Value(storage::from_value(stored, sql_type)),
+            None => Held::Absent,
+        };
+        self.columns(row, parts, held)
+    }
+
+    /// What is made of the stored value of each column that is seen; of none where it lies outside
+    /// of the row and is not in the epoch.
+    fn columns<T>(
+        &self,
+        row: &Row,
+        parts: &Parts,
+        make: impl Fn(Option<ValueRef<'_>>, &SqlType) -> T,
+    ) -> Result<Vec<T>, Unreadable> {
         let malformed =
             |_| Unreadable::of(&self.table, "refers to large values in an unknown form");
         let outside = large::outside_of(&self.table, &row.0).map_err(malformed)?;
         let of_parts = self.table.large.as_ref().map(|large| large.parts);
-        let cell = |column: &crate::catalog::ColumnDefinition| {
+        let one = |column: &crate::catalog::ColumnDefinition| {
             let sql_type = &column.sql_type;
-            let bytes = match outside.iter().find(|one| one.column == column.column) {
+            match outside.iter().find(|one| one.column == column.column) {
                 Some(outside) => {
                     let found = of_parts.and_then(|table| parts.value(table, outside));
-                    let Some(found) = found else { return Cell::Absent };
-                    value::bytes_of(ValueRef::Bytes(&found), sql_type, self.json_is_text)
+                    make(found.as_deref().map(ValueRef::Bytes), sql_type)
                 }
-                None => {
-                    let stored = self.table.value_now(&row.0, column.column);
-                    value::bytes_of(stored, sql_type, self.json_is_text)
-                }
-            };
-            bytes.map_or(Cell::Null, Cell::Bytes)
+                None => make(Some(self.table.value_now(&row.0, column.column)), sql_type),
+            }
         };
-        Ok(self.definition.visible_columns().iter().map(cell).collect())
+        Ok(self.definition.visible_columns().iter().map(one).collect())
     }
 }
 

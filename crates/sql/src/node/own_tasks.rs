@@ -13,6 +13,7 @@ use model::WorkerId;
 use super::{Connection, SqlNode};
 use crate::account::first;
 use crate::backup::archive::drive;
+use crate::changefeed::{self, writer};
 use crate::ddl::moves;
 use crate::kernel::{Exchange, Kernel};
 use crate::link::LinkState;
@@ -31,8 +32,10 @@ const ARCHIVIST: ConnectionId = ConnectionId(NO_CONNECTION.0 - 2);
 const MOVER: ConnectionId = ConnectionId(NO_CONNECTION.0 - 3);
 /// The place of the task that looks for replication channels.
 const REPLICATOR: ConnectionId = ConnectionId(NO_CONNECTION.0 - 4);
+/// The place of the task that looks for change feeds.
+const FEEDER: ConnectionId = ConnectionId(NO_CONNECTION.0 - 5);
 /// The place of the first task that no client waits for.
-const DETACHED: u64 = REPLICATOR.0 - 1;
+const DETACHED: u64 = FEEDER.0 - 1;
 
 impl SqlNode {
     /// Starts what the process does without a client, once and on one worker.
@@ -109,6 +112,28 @@ impl SqlNode {
         }
         self.start_seeded(ctx, REPLICATOR, |kernel, shared, clock_base| {
             Box::pin(replica::watch(kernel, shared, clock_base))
+        });
+    }
+
+    /// Starts the task that looks for change feeds that are written to files, on one worker of the
+    /// process, if there are any feeds.
+    pub(super) fn feed(&mut self, ctx: &mut Ctx<'_>) {
+        // This is on the way of every answer, as `archive` is.
+        let index = ctx.cluster().index;
+        let is_wanted = ctx.me().worker == WorkerId(0)
+            && self.no_feeds_at != index
+            && !self.shutting_down
+            && !self.connections.contains_key(&FEEDER)
+            && self.runner.shared.admission.server_files().is_ok();
+        if !is_wanted {
+            return;
+        }
+        if ctx.cluster().table_named(changefeed::TABLE).is_none() {
+            self.no_feeds_at = index;
+            return;
+        }
+        self.start_seeded(ctx, FEEDER, |kernel, shared, clock_base| {
+            Box::pin(writer::watch(kernel, shared, clock_base))
         });
     }
 
