@@ -257,6 +257,8 @@ pub enum Mutation {
     SqlReadsUnlocked,
     /// SQL: LOAD DATA commits what it has stored with each part of the file.
     SqlLoadsInParts,
+    /// SQL: the old owner of a table that is about to move takes writes of those who do not know.
+    SqlMovedTablesWritten,
 }
 
 /// What the actors of a worker share: the outbox, timers, state of the cluster, recorder.

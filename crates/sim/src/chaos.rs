@@ -62,6 +62,8 @@ pub struct Chaos {
     /// Decides when a part of a node hangs, in a cluster that nothing else ails; none if that is
     /// left to chance.
     of_hangs: Option<Prng>,
+    /// Decides what becomes of the node group that comes and goes.
+    of_groups: Prng,
     /// What was done, for reports.
     log: Vec<String>,
     verbose: bool,
@@ -82,8 +84,8 @@ impl Chaos {
         let of_links = (draws.percent(LINKS_PERCENT) || more == More::Links).then_some(draws);
         let mut draws = Prng::new(seed ^ 0x4A96);
         let of_hangs = (draws.percent(HANGS_PERCENT) || more == More::Hangs).then_some(draws);
-        let log = Vec::new();
-        Self { prng, temper, at_risk, armed, withheld, of_links, of_hangs, log, verbose }
+        let (of_groups, log) = (Prng::new(seed ^ 0x6406_30BE), Vec::new());
+        Self { prng, temper, at_risk, armed, withheld, of_links, of_hangs, of_groups, log, verbose }
     }
 
     /// What was done, newest last.
@@ -93,7 +95,8 @@ impl Chaos {
 
     /// Strikes for as long as the temper says, then makes good what can be.
     pub fn rage(&mut self, world: &mut World) {
-        let end = world.now() + self.temper.span;
+        let moving = if world.setup().moves { groups::SPAN_MIN } else { Duration::ZERO };
+        let end = world.now() + self.temper.span.max(moving);
         while world.now() < end {
             let pause = self.prng.between(1, self.temper.pause_max.as_millis());
             world.run_for(Duration::from_millis(pause));
@@ -105,6 +108,7 @@ impl Chaos {
                 world.run_until(Duration::from_secs(4), World::all_active);
             }
             self.disarm_due(world);
+            self.order_moves(world);
             self.strike(world);
         }
         self.calm(world);

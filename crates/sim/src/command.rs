@@ -53,7 +53,7 @@ const FAILURE_SHOWN_MAX: usize = 160;
 /// not here: one seed in hundreds meets two copies in such an order, and tests of the participant
 /// prove that it is noticed. Nor are `StreamsLeaveGaps`, `StreamsOverlap`, `StreamsLackOlder`: no
 /// seed is known yet that notices them.
-const MUTATIONS: [(Mutation, u64); 52] = [
+const MUTATIONS: [(Mutation, u64); 53] = [
     (Mutation::BackupAppliesAtCommit, 1),
     (Mutation::OneStepEpochSwitch, 1),
     (Mutation::TakeoverForgetsCommits, 38),
@@ -106,6 +106,7 @@ const MUTATIONS: [(Mutation, u64); 52] = [
     (Mutation::SqlLoadsInParts, 22),
     (Mutation::SqlBackupsMissChanges, 20),
     (Mutation::SqlArchivesMissEpochs, 24),
+    (Mutation::SqlMovedTablesWritten, 106),
 ];
 
 /// Whether the rule is one of durability, which means nothing without disks.

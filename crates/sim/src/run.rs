@@ -126,7 +126,7 @@ fn course(world: &mut World, chaos: &mut Chaos, lab: &Rc<Lab>) -> Result<(), Str
     reach(world, "the cluster starts", 30, World::all_active)?;
     reach(world, "the tables are made", 60, |_| lab.phase() == Phase::Working)?;
     world.run_for(Duration::from_millis(300));
-    let floor = world.newest_epoch();
+    let mut floor = world.newest_epoch();
     for _ in 0..100 {
         // As management nodes do until it is logged.
         Chaos::configure(world, 1);
@@ -139,6 +139,11 @@ fn course(world: &mut World, chaos: &mut Chaos, lab: &Rc<Lab>) -> Result<(), Str
     chaos.rage(world);
     reach(world, "all nodes are active again", 90, World::all_active)?;
     all_progress(world, lab)?;
+    if world.setup().moves {
+        chaos.settle_tables(world)?;
+        all_progress(world, lab)?;
+        floor = world.newest_epoch();
+    }
     if world.has_disks() && Chaos::rots(world.setup().seed) {
         if chaos.rot(world, floor)? == Rot::Refused {
             return Ok(());
@@ -155,6 +160,9 @@ fn course(world: &mut World, chaos: &mut Chaos, lab: &Rc<Lab>) -> Result<(), Str
     reach(world, "all sessions end", 90, |_| {
         lab.progress().values().all(|progress| progress.over)
     })?;
+    if world.setup().moves {
+        chaos.settle_group(world)?;
+    }
     lab.enter(Phase::Auditing);
     reach(world, "the audit ends", 90, |_| lab.phase() == Phase::Audited)?;
     reach(world, "all nodes are active at the end", 30, World::all_active)?;

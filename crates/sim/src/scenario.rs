@@ -83,6 +83,7 @@ impl Scenario {
             sql: setup.sql_nodes(),
             backups: false,
             archives: false,
+            moves: false,
             kinds,
         };
         let lab = Lab::new();

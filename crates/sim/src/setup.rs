@@ -19,6 +19,12 @@ const SQL_PERCENT: u64 = 30;
 const GROWTH_DRAW: u64 = 0x6406;
 /// Chance in a hundred that it has.
 const GROWTH_PERCENT: u64 = 25;
+/// Draws whether tables of SQL move between node groups in a run with SQL nodes.
+const MOVES_DRAW: u64 = 0x30BE;
+/// Chance in a hundred that they do.
+const MOVES_PERCENT: u64 = 70;
+/// Most data nodes of such a run, with the group that comes and goes: nodes are what a run costs.
+const MOVES_NODES_MAX: u16 = 8;
 /// Makes that draw differ from others of the seed, and leaves alone those that are known to notice
 /// mutations.
 const SQL_DRAW: u64 = 0xA0;
@@ -44,6 +50,8 @@ pub struct Setup {
     pub clients: u16,
     /// So many of the last client nodes are SQL nodes.
     pub sql_nodes: u16,
+    /// Tables of SQL move to the group of the spare nodes, and away from it.
+    pub moves: bool,
     /// Limits and intervals; the same on every node.
     pub config: Arc<Config>,
     /// Which rule is broken on purpose.
@@ -101,6 +109,7 @@ impl Setup {
             management: 1,
             clients: 2,
             sql_nodes: 0,
+            moves: false,
             config: Arc::new(Config::new(Vec::new(), Vec::new(), replicas)),
             mutation: Mutation::None,
             network: NetworkSetup {
@@ -158,7 +167,13 @@ impl Setup {
         setup.place_nodes();
         // Seeds that are known to notice mutations stay what they are.
         let grows = mutation == Mutation::None;
-        if grows && Prng::new(seed ^ GROWTH_DRAW).percent(GROWTH_PERCENT) && setup.groups < 3 {
+        setup.moves = setup.may_move()
+            && match mutation {
+                Mutation::SqlMovedTablesWritten => true,
+                _ => grows && Prng::new(seed ^ MOVES_DRAW).percent(MOVES_PERCENT),
+            };
+        let has_more = grows && Prng::new(seed ^ GROWTH_DRAW).percent(GROWTH_PERCENT);
+        if setup.moves || has_more && setup.groups < 3 {
             setup = setup.with_spare_group();
         }
         let mut config = (*setup.config).clone();
@@ -234,6 +249,12 @@ impl Setup {
         self.sql_nodes = nodes;
         self.clients += nodes;
         self
+    }
+
+    /// Whether the cluster has SQL nodes, and is small enough for one more group.
+    fn may_move(&self) -> bool {
+        let nodes = u16::from(self.replicas) * (self.groups + 1);
+        self.sql_nodes > 0 && self.groups < 3 && nodes <= MOVES_NODES_MAX
     }
 
     fn place_nodes(&mut self) {

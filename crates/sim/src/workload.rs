@@ -143,6 +143,9 @@ pub struct Load {
     pub backups: bool,
     /// A client of SQL nodes restores states of epochs from an archive.
     pub archives: bool,
+    /// Tables of SQL move between node groups: no session that does not use SQL makes tables, which
+    /// would stay in a group that is to be dropped.
+    pub moves: bool,
     /// What the sessions of each client node do; drawn when empty.
     pub kinds: Vec<&'static str>,
 }
@@ -163,7 +166,7 @@ impl Load {
             accounts: *prng.pick(&[3, 10, 40]),
             ring: prng.between(5, 12),
             pause_max: Duration::from_millis(*prng.pick(&[2, 10, 40])),
-            copies: Prng::new(seed ^ COPIES_DRAW).percent(COPIES_PERCENT),
+            copies: !setup.moves && Prng::new(seed ^ COPIES_DRAW).percent(COPIES_PERCENT),
             families: Prng::new(seed ^ FAMILIES_DRAW).percent(FAMILIES_PERCENT),
             crowd: Prng::new(seed ^ CROWD_DRAW).percent(CROWD_PERCENT),
             large: Prng::new(seed ^ LARGE_DRAW).percent(LARGE_PERCENT),
@@ -180,6 +183,7 @@ impl Load {
             sql: setup.sql_nodes(),
             backups: Prng::new(seed ^ BACKUPS_DRAW).percent(BACKUPS_PERCENT),
             archives: Prng::new(seed ^ ARCHIVES_DRAW).percent(ARCHIVES_PERCENT),
+            moves: setup.moves,
             kinds: Vec::new(),
         }
     }
@@ -205,6 +209,7 @@ fn application(lab: &Rc<Lab>, load: &Load, place: &ApplicationPlace) -> Box<dyn 
         let count = Prng::new(load.seed ^ position).between(3, SESSIONS_MAX);
         let from = position * 3;
         let drawn = (from..from + count).map(|at| KINDS[at as usize % KINDS.len()]);
+        let drawn = drawn.filter(|kind| !(load.moves && *kind == "schema"));
         // Sessions that write wait for the cluster: one that reads sees what it should not see.
         let copies = (load.copies && place.node == load.first_client).then_some("copies");
         let pair = |wanted: bool, kind| std::iter::repeat_n(kind, if wanted { 2 } else { 0 });

@@ -1,7 +1,8 @@
-//! Clients of SQL nodes that die, freeze and come back.
+//! Clients of SQL nodes that die, freeze and come back; SQL nodes that move tables.
 
-use sim::scenario::client;
-use sim::{Scenario, Setup};
+use model::{ClusterState, Command};
+use sim::scenario::{client, data, management};
+use sim::{Scenario, Setup, World};
 use stdx::Duration;
 
 /// Two data nodes, a client node, and the SQL nodes 102 and 103.
@@ -30,6 +31,43 @@ fn clients_leave_an_sql_node_that_is_not_heard_of() {
     scenario.world.freeze(client(3), Duration::from_secs(5));
     scenario.progress();
     scenario.run(Duration::from_secs(5));
+    scenario.progress();
+    scenario.finish();
+}
+
+/// Tables of SQL that are to be moved.
+fn left(state: &ClusterState) -> usize {
+    let named = state.table_names.iter().filter(|(name, _)| name.starts_with("sq."));
+    named.filter(|(name, table)| state.is_to_be_moved(name, **table)).count()
+}
+
+/// Copies that are to take the place of tables, but for the one that a client of ours alters.
+fn copies(state: &ClusterState) -> usize {
+    let names = state.table_names.iter().map(|(name, _)| name.to_string());
+    let copied = names.filter_map(|name| name.strip_prefix("sq.#alter-")?.parse().ok());
+    let altered = |id: &u32| {
+        let table = state.tables.get(&model::TableId(*id));
+        table.is_some_and(|table| table.name == "sq.wide")
+    };
+    copied.filter(|id| !altered(id)).count()
+}
+
+#[test]
+fn one_sql_node_at_a_time_moves_tables() {
+    let setup = Setup::new(2, 1).clients(1).with_sql_nodes(2).with_spare_group();
+    let mut scenario = Scenario::start_with(setup, vec!["bank"]);
+    let create = Command::CreateGroup { nodes: vec![data(3), data(4)] };
+    scenario.world.order(management(1), create);
+    scenario.within(30, "the group is opened", |world| world.newest_state().is_open(1));
+    let all = left(&scenario.world.newest_state());
+    assert!(all > 5, "{all} tables are elsewhere");
+    scenario.world.order(management(1), Command::Reorganize { wanted: true });
+    let moved = |world: &World| {
+        let state = world.newest_state();
+        assert!(copies(&state) <= 1, "two move tables: the claim is lost");
+        left(&state) == 0
+    };
+    scenario.within(120, "all tables are moved", moved);
     scenario.progress();
     scenario.finish();
 }

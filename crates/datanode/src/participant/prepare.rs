@@ -182,9 +182,9 @@ impl Participant {
         let replica = replica.filter(|replica| replica.is_primary(ctx.me(), chain));
         let replica = replica.ok_or_else(|| not_here(ctx.cluster(), partition))?;
         let table = replica.partition.table();
-        if !table.serves_version(operation.table_version)
-            || table.writes_blocked && operation.kind.is_write()
-        {
+        let moves = table.writes_blocked && operation.kind.is_write();
+        let refused = !table.serves_version(operation.table_version) || moves;
+        if refused && !(moves && ctx.mutated(Mutation::SqlMovedTablesWritten)) {
             return Err(Refusal::new(ErrorCode::SchemaChanged, table.name.clone()));
         }
         if operation.kind.is_write() && self.disk.as_ref().is_some_and(|disk| disk.is_full()) {
