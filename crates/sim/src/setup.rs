@@ -19,11 +19,8 @@ const SQL_PERCENT: u64 = 30;
 const GROWTH_DRAW: u64 = 0x6406;
 /// Chance in a hundred that it has.
 const GROWTH_PERCENT: u64 = 25;
-/// Draws whether tables of SQL move between node groups in a run with SQL nodes.
-const MOVES_DRAW: u64 = 0x30BE;
-/// Chance in a hundred that they do.
-const MOVES_PERCENT: u64 = 70;
-/// Most data nodes of such a run, with the group that comes and goes: nodes are what a run costs.
+/// Most data nodes of a run in which tables move, with the group that comes and goes: nodes are
+/// what a run costs.
 const MOVES_NODES_MAX: u16 = 8;
 /// Makes that draw differ from others of the seed, and leaves alone those that are known to notice
 /// mutations.
@@ -167,11 +164,7 @@ impl Setup {
         setup.place_nodes();
         // Seeds that are known to notice mutations stay what they are.
         let grows = mutation == Mutation::None;
-        setup.moves = setup.may_move()
-            && match mutation {
-                Mutation::SqlMovedTablesWritten => true,
-                _ => grows && Prng::new(seed ^ MOVES_DRAW).percent(MOVES_PERCENT),
-            };
+        setup.moves = mutation == Mutation::SqlMovedTablesWritten && setup.may_move();
         let has_more = grows && Prng::new(seed ^ GROWTH_DRAW).percent(GROWTH_PERCENT);
         if setup.moves || has_more && setup.groups < 3 {
             setup = setup.with_spare_group();
