@@ -96,15 +96,13 @@ impl Client {
         for part in file.chunks(FILE_PART) {
             let packet = packet(sequence, part);
             sequence = sequence.wrapping_add(1);
-            match counted {
-                true => self.cluster.counted_feed(&packet),
-                false => self.cluster.feed(&packet),
-            }
+            if counted { self.cluster.counted_feed(&packet) } else { self.cluster.feed(&packet) }
         }
         let end = packet(sequence, &[]);
-        match counted {
-            true => self.cluster.counted_exchange(&end, &mut self.answer),
-            false => self.cluster.exchange(&end, &mut self.answer),
+        if counted {
+            self.cluster.counted_exchange(&end, &mut self.answer)
+        } else {
+            self.cluster.exchange(&end, &mut self.answer)
         }
         refuse_errors(&self.answer);
         assert_eq!(payloads(&self.answer)[0][0], OK, "the rows are loaded");

@@ -242,9 +242,10 @@ impl Cluster {
             let (node, worker) = (usize::from(envelope.to.node.0), envelope.to.worker.0);
             let (data_nodes, each) =
                 (usize::from(self.shape.data_nodes), usize::from(self.shape.workers));
-            let to = match node <= data_nodes {
-                true => (node - 1) * each + usize::from(worker),
-                false => data_nodes * each + node - data_nodes - 1,
+            let to = if node <= data_nodes {
+                (node - 1) * each + usize::from(worker)
+            } else {
+                data_nodes * each + node - data_nodes - 1
             };
             self.workers[to].deliver(envelope);
         }

@@ -251,10 +251,7 @@ fn insert_bulk_text(operations: u32) {
         let first = 1 + operation * BULK_ROWS;
         let text = format!("INSERT INTO sbtest1 (id, k, c, pad) VALUES {}", rows(first, BULK_ROWS));
         let command = Command::text(&text, Expected::Changed(TWO_BYTES));
-        match operation < BULK_WARM_UP {
-            true => client.ask(&command),
-            false => client.ask_counted(&command),
-        }
+        if operation < BULK_WARM_UP { client.ask(&command) } else { client.ask_counted(&command) }
     }
 }
 
@@ -390,10 +387,7 @@ fn lock_update_transaction(operations: u32) {
             Command::text("COMMIT", Expected::Changed(0)),
         ];
         for command in &commands {
-            match number < WARM_UP {
-                true => client.ask(command),
-                false => client.ask_counted(command),
-            }
+            if number < WARM_UP { client.ask(command) } else { client.ask_counted(command) }
         }
     }
 }
@@ -444,9 +438,10 @@ fn native_update(operations: u32) {
     for operation in 0..WARM_UP + operations {
         let id = i64::from(key_of(operation, ROWS));
         let value = Expression::Constant(native_text(ROWS + operation));
-        match operation < WARM_UP {
-            true => replicas.update(&[id], C, &value),
-            false => counted_update(&mut replicas, id, C, &value),
+        if operation < WARM_UP {
+            replicas.update(&[id], C, &value)
+        } else {
+            counted_update(&mut replicas, id, C, &value)
         }
     }
 }

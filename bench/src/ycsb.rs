@@ -135,10 +135,11 @@ impl Ycsb {
     /// A key of a row that is there.
     fn key(&mut self, latest: bool) -> Value {
         let rank = self.ranks.draw(&mut self.prng);
-        match latest {
-            true => name(self.rows - 1 - rank),
+        if latest {
+            name(self.rows - 1 - rank)
+        } else {
             // Which rows are asked for often has nothing to do with when they were inserted.
-            false => name(scramble(rank) % self.rows),
+            name(scramble(rank) % self.rows)
         }
     }
 }

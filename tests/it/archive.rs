@@ -349,10 +349,7 @@ fn states_of_any_moment_are_the_model_cut_there() {
     let base = shown(&mut session).base;
     let (model, stop) = (Model::default(), AtomicBool::new(false));
     let driver = shown(&mut session).driver;
-    let killed = match driver.ends_with(&format!(":{}", cluster.port(SQL))) {
-        true => SQL,
-        false => SQL + 1,
-    };
+    let killed = if driver.ends_with(&format!(":{}", cluster.port(SQL))) { SQL } else { SQL + 1 };
     let stays = SQL + (1 - (killed - SQL));
     let mut session = cluster.session(stays).unwrap();
     thread::scope(|scope| {

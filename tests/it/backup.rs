@@ -326,9 +326,10 @@ fn a_backup_survives_the_death_of_whoever_writes_it_again() {
     };
     let (mut is_sealed, mut killed) = (false, 0);
     for round in 0..16u64 {
-        let arguments = match is_sealed {
-            false => ["encrypt".to_owned(), saved.clone(), new.clone()],
-            true => ["decrypt".to_owned(), saved.clone(), old.clone()],
+        let arguments = if is_sealed {
+            ["decrypt".to_owned(), saved.clone(), old.clone()]
+        } else {
+            ["encrypt".to_owned(), saved.clone(), new.clone()]
         };
         let mut process = command(&arguments).spawn().unwrap();
         thread::sleep(Duration::from_millis(round * 3));
@@ -340,9 +341,10 @@ fn a_backup_survives_the_death_of_whoever_writes_it_again() {
     }
     assert!(killed > 0);
     // What was left aside goes with the next call.
-    let arguments = match is_sealed {
-        false => ["encrypt".to_owned(), saved.clone(), new],
-        true => ["decrypt".to_owned(), saved.clone(), old.clone()],
+    let arguments = if is_sealed {
+        ["decrypt".to_owned(), saved.clone(), old.clone()]
+    } else {
+        ["encrypt".to_owned(), saved.clone(), new]
     };
     assert!(run(command(&arguments)).status.success());
     let names: Vec<_> = fs::read_dir(&place.0).unwrap().map(|e| e.unwrap().file_name()).collect();

@@ -38,9 +38,10 @@ fn alone(directory: &Path, user: u32, script: &str) -> Option<Output> {
     }
     let file = directory.join("script.sh");
     fs::write(&file, script).expect("the directory is writable");
-    let become_user = match is_root() {
-        true => format!("setpriv --reuid={user} --regid={user} --clear-groups "),
-        false => String::new(),
+    let become_user = if is_root() {
+        format!("setpriv --reuid={user} --regid={user} --clear-groups ")
+    } else {
+        String::new()
     };
     let mut command = unshare();
     command.args(["bash", "-ec"]);

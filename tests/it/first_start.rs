@@ -41,12 +41,11 @@ fn start(cluster: &mut Processes, more: &[&str]) {
 fn says(cluster: &Processes, node: u16, password: &str, by_socket: bool, what: &str) -> String {
     let mut client = Command::new("mysql");
     client.args(["--no-defaults", "--user=root", "--batch", "--skip-column-names"]);
-    match by_socket {
-        true => client.arg(format!("--socket={}", cluster.socket(node).display())),
-        false => {
-            client.args(["--host=127.0.0.1", super::tls::modes().0]);
-            client.arg(format!("--port={}", cluster.port(node)))
-        }
+    if by_socket {
+        client.arg(format!("--socket={}", cluster.socket(node).display()))
+    } else {
+        client.args(["--host=127.0.0.1", super::tls::modes().0]);
+        client.arg(format!("--port={}", cluster.port(node)))
     };
     client.arg(format!("--password={password}")).args(["-e", what]);
     let output = run(client);

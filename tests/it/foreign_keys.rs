@@ -88,9 +88,10 @@ fn a_child_and_the_end_of_its_parent_exclude_each_other() {
             ok(&mut child, "BEGIN");
             ok(&mut child, "INSERT INTO c VALUES (1, 1)");
             let (mut other, result) = waits(connect(&server), end, || ok(&mut child, last));
-            match commits {
-                true => assert_eq!(result.unwrap_err().code(), Some(1451), "{end} {last}"),
-                false => result.unwrap(),
+            if commits {
+                assert_eq!(result.unwrap_err().code(), Some(1451), "{end} {last}")
+            } else {
+                result.unwrap()
             }
             // The parent first.
             ok(&mut child, "DELETE FROM c");
@@ -100,9 +101,10 @@ fn a_child_and_the_end_of_its_parent_exclude_each_other() {
             ok(&mut other, end);
             let insert = "INSERT INTO c VALUES (2, 1)";
             let (mut child, result) = waits(child, insert, || ok(&mut other, last));
-            match commits {
-                true => assert_eq!(result.unwrap_err().code(), Some(1452), "{end} {last}"),
-                false => result.unwrap(),
+            if commits {
+                assert_eq!(result.unwrap_err().code(), Some(1452), "{end} {last}")
+            } else {
+                result.unwrap()
             }
             let children = child.number("SELECT COUNT(*) FROM c").unwrap();
             assert_eq!(children, i64::from(!commits), "{end} {last}");

@@ -166,9 +166,10 @@ fn condition(random: &mut Random) -> String {
 
 fn query(random: &mut Random) -> String {
     let conditions: Vec<String> = (0..random.below(3)).map(|_| condition(random)).collect();
-    let filter = match conditions.is_empty() {
-        true => String::new(),
-        false => format!(" WHERE {}", conditions.join(" AND ")),
+    let filter = if conditions.is_empty() {
+        String::new()
+    } else {
+        format!(" WHERE {}", conditions.join(" AND "))
     };
     let aggregates: Vec<&str> =
         (0..1 + random.below(4)).map(|_| pick(random, &AGGREGATES)).collect();
@@ -268,9 +269,10 @@ fn join_query(random: &mut Random) -> String {
         let name = |word: String| {
             let bare = word.trim_end_matches(|c: char| !c.is_alphanumeric());
             // A function of the same name is followed by its parenthesis.
-            match known.contains(&bare) && !word.ends_with('(') {
-                true => format!("{table}.{word}"),
-                false => word,
+            if known.contains(&bare) && !word.ends_with('(') {
+                format!("{table}.{word}")
+            } else {
+                word
             }
         };
         words(text).into_iter().map(name).collect::<String>()

@@ -59,9 +59,10 @@ const WAYS: [Way; 4] = [
 
 impl Way {
     fn options(self, server: &Server) -> Vec<String> {
-        let mut options = match self.by_socket {
-            true => vec![format!("--mysql-socket={}", server.socket.display())],
-            false => tcp(server),
+        let mut options = if self.by_socket {
+            vec![format!("--mysql-socket={}", server.socket.display())]
+        } else {
+            tcp(server)
         };
         options.push(format!("--db-ps-mode={}", self.statements));
         options

@@ -55,9 +55,10 @@ pub(crate) fn modes() -> (&'static str, &'static str) {
     let mut version = Command::new("mysql");
     version.arg("--version");
     // Only MariaDB's client has these two, only MySQL's the others.
-    match succeed(version).contains("MariaDB") {
-        true => ("--ssl", "--skip-ssl"),
-        false => ("--ssl-mode=REQUIRED", "--ssl-mode=DISABLED"),
+    if succeed(version).contains("MariaDB") {
+        ("--ssl", "--skip-ssl")
+    } else {
+        ("--ssl-mode=REQUIRED", "--ssl-mode=DISABLED")
     }
 }
 

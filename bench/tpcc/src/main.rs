@@ -189,9 +189,10 @@ impl Arguments {
     fn database(&self) -> Result<String, String> {
         let name = self.all("database").last().map_or("tpcc", String::as_str);
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-        match !name.is_empty() && name.bytes().all(plain) {
-            true => Ok(name.to_owned()),
-            false => Err(format!("--database {name}: letters, digits and _ only")),
+        if !name.is_empty() && name.bytes().all(plain) {
+            Ok(name.to_owned())
+        } else {
+            Err(format!("--database {name}: letters, digits and _ only"))
         }
     }
 

@@ -211,9 +211,10 @@ impl Filler<'_> {
             for line in 1..=count {
                 let item = self.draws.between(1, scale.items);
                 // Delivered ones cost nothing: no balance knows of them.
-                let (delivery, amount) = match delivered {
-                    true => (now.as_str(), 0),
-                    false => ("NULL", self.draws.between(1, 999_999)),
+                let (delivery, amount) = if delivered {
+                    (now.as_str(), 0)
+                } else {
+                    ("NULL", self.draws.between(1, 999_999))
                 };
                 let (amount, place) = (money::cents(amount as i64), self.draws.letters(24, 24));
                 let values = format!(

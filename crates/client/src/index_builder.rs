@@ -150,11 +150,10 @@ impl IndexBuilder {
             panic!("a builder has room for two sessions")
         };
         let ordered = cluster.tables[&table].ordered_index(index).is_some();
-        let stage = match ordered {
-            true => {
-                Stage::Asking(Some(self.client.inspect(ctx, reader, Inspection::IndexBuilds, None)))
-            }
-            false => Stage::Waiting(self.client.open_snapshot(ctx, reader)),
+        let stage = if ordered {
+            Stage::Asking(Some(self.client.inspect(ctx, reader, Inspection::IndexBuilds, None)))
+        } else {
+            Stage::Waiting(self.client.open_snapshot(ctx, reader))
         };
         self.job = Some(Job { table, index, reader, writer, stage });
     }

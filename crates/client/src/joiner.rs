@@ -105,12 +105,11 @@ impl Joiner {
         }
         let reply_to = request.reply_to;
         let limit = ctx.config().scans_max as usize;
-        let join = match self.joins.len() < limit {
-            true => Join::new((ctx.cluster(), ctx.protocol()), &mut request),
-            false => {
-                let detail = format!("{limit} on {}", ctx.me());
-                Err(Refusal::new(ErrorCode::ScanLimit, detail))
-            }
+        let join = if self.joins.len() < limit {
+            Join::new((ctx.cluster(), ctx.protocol()), &mut request)
+        } else {
+            let detail = format!("{limit} on {}", ctx.me());
+            Err(Refusal::new(ErrorCode::ScanLimit, detail))
         };
         match join {
             Ok(join) => {

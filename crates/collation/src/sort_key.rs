@@ -199,10 +199,11 @@ impl UcaCodes {
         let index = self.singles[..self.count].partition_point(|single| *single < weight);
         if index < self.count {
             let code = self.single_code(index, self.space);
-            return match self.singles[index] == weight {
-                true => out.push(code),
+            return if self.singles[index] == weight {
+                out.push(code)
+            } else {
                 // In the gap behind a space the lead byte must be greater than its three codes.
-                false => out.extend_from_slice(&[code - 1, high, low]),
+                out.extend_from_slice(&[code - 1, high, low])
             };
         }
         let [last_high, _] = self.singles[self.count - 1].to_be_bytes();

@@ -59,11 +59,10 @@ impl Task for Common<'_> {
     type Output = Option<u64>;
 
     fn bytes(self, pad: bool) -> Option<u64> {
-        match pad {
-            true => {
-                self.coded(|byte| (b'!'..0x80).contains(&byte).then(|| byte_code(byte, BYTE_SPACE)))
-            }
-            false => Some(u64::from_be_bytes(*self.head)),
+        if pad {
+            self.coded(|byte| (b'!'..0x80).contains(&byte).then(|| byte_code(byte, BYTE_SPACE)))
+        } else {
+            Some(u64::from_be_bytes(*self.head))
         }
     }
 

@@ -440,9 +440,10 @@ impl Table {
     pub fn value_now<'a>(&'a self, row: &'a [u8], column: ColumnId) -> ValueRef<'a> {
         let definition = &self.columns[usize::from(column.0)];
         let before = self.layout_of(row).column_type(column);
-        match before.is_none_or(|before| before.widens_to(definition.column_type)) {
-            true => self.value(row, column),
-            false => ValueRef::Null,
+        if before.is_none_or(|before| before.widens_to(definition.column_type)) {
+            self.value(row, column)
+        } else {
+            ValueRef::Null
         }
     }
 

@@ -57,9 +57,10 @@ impl FileName {
         let table = TableId(table.parse().ok()?);
         let partition = PartitionId { table, index: PartitionIndex(index.parse().ok()?) };
         let sequence = u32::from_str_radix(sequence, 16).ok()?;
-        Some(match draft {
-            true => FileName::Draft { partition, sequence },
-            false => FileName::Checkpoint { partition, sequence },
+        Some(if draft {
+            FileName::Draft { partition, sequence }
+        } else {
+            FileName::Checkpoint { partition, sequence }
         })
     }
 }

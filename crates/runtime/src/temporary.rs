@@ -156,13 +156,12 @@ impl TemporaryFile {
     fn check_space(&self) -> Result<(), TemporaryError> {
         let space = fstatvfs(&self.file);
         let space = space.map_err(|error| of_io(&self.directory, &error.into()))?;
-        match space.f_blocks > 0 && space.f_bavail < space.f_blocks / RESERVED {
-            true => {
-                let directory = self.directory.display();
-                let text = format!("{directory}: one part in {RESERVED} is left for others");
-                Err(TemporaryError::Full(text))
-            }
-            false => Ok(()),
+        if space.f_blocks > 0 && space.f_bavail < space.f_blocks / RESERVED {
+            let directory = self.directory.display();
+            let text = format!("{directory}: one part in {RESERVED} is left for others");
+            Err(TemporaryError::Full(text))
+        } else {
+            Ok(())
         }
     }
 

@@ -501,10 +501,11 @@ impl Chaos {
             return self.note(world, format!("{node} freezes for {span}"));
         }
         for node in self.victims(world) {
-            let span = match self.prng.percent(50) {
+            let span = if self.prng.percent(50) {
                 // It goes on without a lease, and is still a member, or was a moment ago.
-                true => lease + Duration::from_nanos(self.prng.below(lease.as_nanos() / 2)),
-                false => Duration::from_nanos(self.prng.below(lease.as_nanos() * 4)),
+                lease + Duration::from_nanos(self.prng.below(lease.as_nanos() / 2))
+            } else {
+                Duration::from_nanos(self.prng.below(lease.as_nanos() * 4))
             };
             world.freeze(node, span);
             self.risk(world, node, span);

@@ -89,10 +89,11 @@ impl Scenario {
         let lab = Lab::new();
         let sessions = applications(lab.clone(), load);
         let application: ApplicationFactory =
-            Box::new(move |place| match Some(place.node) == idle {
-                true => Box::new(Idle),
-                false => sessions(place),
-            });
+            Box::new(
+                move |place| {
+                    if Some(place.node) == idle { Box::new(Idle) } else { sessions(place) }
+                },
+            );
         let mut world = World::new(setup, application);
         world.supervise(false);
         let mut scenario = Self { world, lab };

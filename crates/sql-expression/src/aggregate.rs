@@ -157,17 +157,17 @@ fn result_of(
         }
         A::BitAnd | A::BitOr | A::BitXor => {
             let argument = &values[0].result;
-            match is_binary_string(argument) {
-                true if argument.text_length() > BIT_STRING_MAX => {
+            if is_binary_string(argument) {
+                if argument.text_length() > BIT_STRING_MAX {
                     return Err(SqlError::of::<3514>(&[]));
-                }
-                true => {
+                } else {
                     let coercibility = Coercibility::Implicit;
                     let collation = CollationId::BINARY;
                     let collating = Collating { collation, coercibility, ascii: false };
                     ResultType::text(argument.text_length(), collating, false)
                 }
-                false => ResultType::of(SqlType::unsigned_big_int(), false),
+            } else {
+                ResultType::of(SqlType::unsigned_big_int(), false)
             }
         }
         A::StddevPop | A::StddevSamp | A::VarPop | A::VarSamp => {

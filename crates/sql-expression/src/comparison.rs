@@ -361,9 +361,10 @@ fn json_truth(constant: &mut Expression) {
 /// Makes a constant a date, or a date with time if it has one.
 fn replace_date(date: &Expression, constant: &mut Expression, moment: DateTime, digits: u8) {
     let is_day = date.result.sql_type.kind == TypeKind::Date && moment.time() == Time::default();
-    let (value, kind) = match is_day {
-        true => (Datum::Date(moment.date), TypeKind::Date),
-        false => (Datum::DateTime(moment), TypeKind::DateTime),
+    let (value, kind) = if is_day {
+        (Datum::Date(moment.date), TypeKind::Date)
+    } else {
+        (Datum::DateTime(moment), TypeKind::DateTime)
     };
     let sql_type = SqlType { decimals: digits.min(6), ..SqlType::new(kind, 0) };
     *constant = Expression::constant(value, ResultType::of(sql_type, false));

@@ -391,9 +391,10 @@ impl EvalContext {
         }
         let others = self.user_variables.iter().filter(|(other, _)| *other != name);
         let others: u64 = others.map(|(_, other)| size_of(&other.value)).sum();
-        match others.saturating_add(new) <= self.large_bytes_max {
-            true => Ok(()),
-            false => Err(over_memory(self.large_bytes_max, "user variables")),
+        if others.saturating_add(new) <= self.large_bytes_max {
+            Ok(())
+        } else {
+            Err(over_memory(self.large_bytes_max, "user variables"))
         }
     }
 

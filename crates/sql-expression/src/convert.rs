@@ -45,10 +45,7 @@ fn report(problems: Vec<Problem>, context: &mut EvalContext) -> Result<(), SqlEr
     for problem in problems {
         let is_note = problem.is_note;
         let error = SqlError::from(problem);
-        match is_note {
-            true => context.note(Level::Note, error),
-            false => context.warn(error)?,
-        }
+        if is_note { context.note(Level::Note, error) } else { context.warn(error)? }
     }
     Ok(())
 }
@@ -258,9 +255,10 @@ pub(crate) fn cast(
             let truncates = context.facts.store_mode().truncate_fractions;
             Ok(match to_date_time(value, from, context)? {
                 Some(moment) if is_allowed_date(moment.date, value, from, context)? => {
-                    let rounded = match truncates {
-                        true => Some(moment.truncate(digits)),
-                        false => moment.round(digits),
+                    let rounded = if truncates {
+                        Some(moment.truncate(digits))
+                    } else {
+                        moment.round(digits)
                     };
                     rounded.map_or(Datum::Null, Datum::DateTime)
                 }
@@ -438,10 +436,8 @@ fn cast_text(
             converted.bytes.into_owned()
         }
         (false, true) => {
-            let charset = match from.kind.is_string() {
-                true => from.collation.charset(),
-                false => Charset::Utf8mb4,
-            };
+            let charset =
+                if from.kind.is_string() { from.collation.charset() } else { Charset::Utf8mb4 };
             crate::function::signature::bytes_in(charset, &text).into_owned()
         }
         (false, false) => match collation::unrepresentable_at(to.collation.charset(), &text) {
@@ -456,9 +452,10 @@ fn cast_text(
         (true, true) => text.into_owned(),
     };
     if to.length != u32::MAX {
-        let keep = match to_bytes {
-            true => text.len().min(to.length as usize),
-            false => collation::chars_size(&text, to.length as usize),
+        let keep = if to_bytes {
+            text.len().min(to.length as usize)
+        } else {
+            collation::chars_size(&text, to.length as usize)
         };
         if keep < text.len() {
             let kind = if to_bytes { "BINARY" } else { "CHAR" };

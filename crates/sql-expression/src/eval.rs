@@ -108,9 +108,10 @@ impl Expression {
             Node::Arithmetic(both) => arithmetic::value(self, both, row, context)?,
             Node::Negate(operand) => arithmetic::negate(self, operand, row, context)?,
             Node::Cast(operand) => {
-                let value = match takes_digits(&self.sql_type().kind) {
-                    true => operand.unrounded(row, context)?,
-                    false => operand.operand(row, context)?,
+                let value = if takes_digits(&self.sql_type().kind) {
+                    operand.unrounded(row, context)?
+                } else {
+                    operand.operand(row, context)?
                 };
                 match self.sql_type().kind {
                     TypeKind::Json if operand.result.boolean && !value.is_null() => {
@@ -156,9 +157,10 @@ impl Expression {
         row: &'a [Datum],
         context: &mut EvalContext,
     ) -> Result<Cow<'a, Datum>, SqlError> {
-        let value = match takes_digits(&to.kind) {
-            true => self.unrounded(row, context)?,
-            false => self.operand(row, context)?,
+        let value = if takes_digits(&to.kind) {
+            self.unrounded(row, context)?
+        } else {
+            self.operand(row, context)?
         };
         convert::conform(value, self.sql_type(), to, context)
     }

@@ -250,10 +250,7 @@ impl Translator<'_> {
 }
 
 fn negated(expression: KernelExpression, negated: bool) -> KernelExpression {
-    match negated {
-        true => KernelExpression::Not(Box::new(expression)),
-        false => expression,
-    }
+    if negated { KernelExpression::Not(Box::new(expression)) } else { expression }
 }
 
 fn operator(op: BinaryOp) -> Option<KernelComparison> {

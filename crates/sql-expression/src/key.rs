@@ -56,10 +56,8 @@ pub(crate) fn push_decimal(value: &Datum, out: &mut Vec<u8>) {
         _ => Decimal::ZERO,
     };
     let text = decimal.to_string();
-    let text = match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.'),
-        false => &text,
-    };
+    let text =
+        if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
     out.extend(text.as_bytes());
     out.push(0);
 }

@@ -368,9 +368,10 @@ impl<'c> ProgramBuilder<'c> {
 
     /// A value that is compared as it is shown.
     fn compared(&mut self, expression: &Expression) -> Option<Value> {
-        match expression.holds_quotient() && expression.constancy() < Constancy::Row {
-            true => self.constant(expression),
-            false => self.value(expression),
+        if expression.holds_quotient() && expression.constancy() < Constancy::Row {
+            self.constant(expression)
+        } else {
+            self.value(expression)
         }
     }
 
@@ -506,13 +507,15 @@ impl<'c> ProgramBuilder<'c> {
                 (step(self.scaled(left, to.0)?, self.scaled(right, to.1)?)?, Form::Decimal(scale))
             }
             TypeKind::BigInt | TypeKind::Int | TypeKind::MediumInt => {
-                let (form, kind) = match sql_type.unsigned {
-                    true => (Form::UInt, Form::UInt),
-                    false => (Form::Int, Form::Int),
+                let (form, kind) = if sql_type.unsigned {
+                    (Form::UInt, Form::UInt)
+                } else {
+                    (Form::Int, Form::Int)
                 };
-                let (left, right) = match sql_type.unsigned {
-                    true => (self.without_sign(left), self.without_sign(right)),
-                    false => (left, right),
+                let (left, right) = if sql_type.unsigned {
+                    (self.without_sign(left), self.without_sign(right))
+                } else {
+                    (left, right)
                 };
                 if left.1 != kind || right.1 != kind {
                     return None;

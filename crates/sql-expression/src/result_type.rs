@@ -120,10 +120,7 @@ impl ResultType {
 
     /// Most characters of its text.
     pub fn text_length(&self) -> u32 {
-        match self.literal {
-            true => self.sql_type.length,
-            false => display_length(&self.sql_type),
-        }
+        if self.literal { self.sql_type.length } else { display_length(&self.sql_type) }
     }
 }
 

@@ -69,10 +69,12 @@ impl RowSet {
         if index.comparison != *comparison || !comparison.key(value, &mut key) {
             return Ok(None);
         }
-        Ok(Some(match index.keys.contains(&key) {
-            true => Some(true),
-            false if index.has_null => None,
-            false => Some(false),
+        Ok(Some(if index.keys.contains(&key) {
+            Some(true)
+        } else if index.has_null {
+            None
+        } else {
+            Some(false)
         }))
     }
 

@@ -200,9 +200,10 @@ impl<'a, R: AsRef<[Datum]>> WindowEvaluation<'a, R> {
         peers: &'a [Range<usize>],
         context: &mut EvalContext,
     ) -> Result<Self, SqlError> {
-        let frames = match call.ignores_frame() {
-            true => Vec::new(),
-            false => frame::frames(&call.window, rows, peers, context)?,
+        let frames = if call.ignores_frame() {
+            Vec::new()
+        } else {
+            frame::frames(&call.window, rows, peers, context)?
         };
         let slide = match &call.kind {
             WindowKind::Aggregate(aggregate) => Some(Slide::new(aggregate)),
@@ -337,10 +338,7 @@ fn tile(at: usize, count: usize, parts: u64) -> u64 {
     let (at, count) = (at as u64, count as u64);
     let (size, larger) = (count / parts, count % parts);
     let in_larger = larger * (size + 1);
-    match at < in_larger {
-        true => at / (size + 1) + 1,
-        false => larger + (at - in_larger) / size + 1,
-    }
+    if at < in_larger { at / (size + 1) + 1 } else { larger + (at - in_larger) / size + 1 }
 }
 
 /// The type that values of the first order key have.

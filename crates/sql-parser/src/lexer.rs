@@ -264,10 +264,13 @@ impl<'a> Lexer<'a> {
             let skipped = match byte {
                 b'#' => self.skip_line(),
                 b'-' if self.peek(1) == b'-' && self.ends_dashes(2) => self.skip_line(),
-                b'/' if self.peek(1) == b'*' => match self.skip_comment() {
-                    true => true,
-                    false => return false,
-                },
+                b'/' if self.peek(1) == b'*' => {
+                    if self.skip_comment() {
+                        true
+                    } else {
+                        return false;
+                    }
+                }
                 b'*' if self.versioned > 0 && self.peek(1) == b'/' => {
                     self.versioned -= 1;
                     self.at += 2;
@@ -364,9 +367,8 @@ impl<'a> Lexer<'a> {
     fn number_or_word(&mut self, start: usize) -> Token {
         if self.sql[start] == b'0' && matches!(self.peek(1), b'x' | b'b') {
             let hex = self.peek(1) == b'x';
-            let is_part = |byte: &u8| match hex {
-                true => byte.is_ascii_hexdigit(),
-                false => matches!(byte, b'0' | b'1'),
+            let is_part = |byte: &u8| {
+                if hex { byte.is_ascii_hexdigit() } else { matches!(byte, b'0' | b'1') }
             };
             let count = self.sql[start + 2..].iter().take_while(|byte| is_part(byte)).count();
             self.at = start + 2 + count;
@@ -411,9 +413,10 @@ impl<'a> Lexer<'a> {
         let hex = matches!(self.sql[start], b'x' | b'X');
         let digits = &self.sql[start + 2..];
         let count = digits.iter().position(|byte| *byte == b'\'').unwrap_or(digits.len());
-        let fits = match hex {
-            true => count % 2 == 0 && digits[..count].iter().all(u8::is_ascii_hexdigit),
-            false => digits[..count].iter().all(|byte| matches!(byte, b'0' | b'1')),
+        let fits = if hex {
+            count % 2 == 0 && digits[..count].iter().all(u8::is_ascii_hexdigit)
+        } else {
+            digits[..count].iter().all(|byte| matches!(byte, b'0' | b'1'))
         };
         if !fits || count == digits.len() {
             return self.invalid();

@@ -458,9 +458,10 @@ impl Scan<'_> {
         let mut at = self.at + 1;
         loop {
             let rest = self.sql.get(at..)?;
-            at += match backslash {
-                true => memchr::memchr2(quote, b'\\', rest)?,
-                false => memchr::memchr(quote, rest)?,
+            at += if backslash {
+                memchr::memchr2(quote, b'\\', rest)?
+            } else {
+                memchr::memchr(quote, rest)?
             };
             if self.sql[at] == quote && self.sql.get(at + 1) != Some(&quote) {
                 break;

@@ -120,10 +120,7 @@ pub fn parse(sql: &[u8], mode: SqlMode) -> Result<Statement, ParseError> {
 pub fn parse_expression(sql: &[u8], mode: SqlMode) -> Result<Expr, ParseError> {
     let mut parser = Parser::new(sql, 0, mode)?;
     let expr = parser.expr()?;
-    match parser.at(Kind::End) {
-        true => Ok(expr),
-        false => Err(parser.error()),
-    }
+    if parser.at(Kind::End) { Ok(expr) } else { Err(parser.error()) }
 }
 
 /// Parses a statement with the given literals as parameters, in their order.
@@ -274,10 +271,7 @@ impl<'a> Parser<'a> {
     }
 
     fn check_height(&self) -> Result<()> {
-        match self.height > TREE_HEIGHT_MAX {
-            true => Err(self.too_deep()),
-            false => Ok(()),
-        }
+        if self.height > TREE_HEIGHT_MAX { Err(self.too_deep()) } else { Ok(()) }
     }
 
     fn too_deep(&self) -> ParseError {
@@ -403,10 +397,7 @@ impl<'a> Parser<'a> {
     }
 
     fn expect(&mut self, kind: Kind) -> Result<()> {
-        match self.eat(kind) {
-            true => Ok(()),
-            false => Err(self.error()),
-        }
+        if self.eat(kind) { Ok(()) } else { Err(self.error()) }
     }
 
     fn at_word(&self, word: Keyword) -> bool {
@@ -422,10 +413,7 @@ impl<'a> Parser<'a> {
     }
 
     fn expect_word(&mut self, word: Keyword) -> Result<()> {
-        match self.eat_word(word) {
-            true => Ok(()),
-            false => Err(self.error()),
-        }
+        if self.eat_word(word) { Ok(()) } else { Err(self.error()) }
     }
 
     /// Consumes all these words, or none.
@@ -472,16 +460,18 @@ impl<'a> Parser<'a> {
     }
 
     fn if_exists(&mut self) -> Result<bool> {
-        match self.eat_word(Keyword::If) {
-            true => self.expect_word(Keyword::Exists).map(|()| true),
-            false => Ok(false),
+        if self.eat_word(Keyword::If) {
+            self.expect_word(Keyword::Exists).map(|()| true)
+        } else {
+            Ok(false)
         }
     }
 
     fn if_not_exists(&mut self) -> Result<bool> {
-        match self.eat_word(Keyword::If) {
-            true => self.expect_words(&[Keyword::Not, Keyword::Exists]).map(|()| true),
-            false => Ok(false),
+        if self.eat_word(Keyword::If) {
+            self.expect_words(&[Keyword::Not, Keyword::Exists]).map(|()| true)
+        } else {
+            Ok(false)
         }
     }
 
@@ -517,10 +507,7 @@ impl<'a> Parser<'a> {
     }
 
     fn ident(&mut self) -> Result<Ident> {
-        match self.at_ident() {
-            true => self.take_ident(),
-            false => Err(self.error()),
-        }
+        if self.at_ident() { self.take_ident() } else { Err(self.error()) }
     }
 
     /// An identifier after a dot, where reserved words are names too.
@@ -560,10 +547,7 @@ impl<'a> Parser<'a> {
 
     /// An identifier or a string.
     fn ident_or_text(&mut self) -> Result<Ident> {
-        match self.at(Kind::String) {
-            true => Ok(Ident::new(self.text()?)),
-            false => self.ident(),
-        }
+        if self.at(Kind::String) { Ok(Ident::new(self.text()?)) } else { self.ident() }
     }
 
     /// `name` or `schema.name`.
@@ -572,9 +556,10 @@ impl<'a> Parser<'a> {
             return Ok(ObjectName { schema: None, name: self.ident_after_dot()? });
         }
         let first = self.ident()?;
-        match self.eat(Kind::Dot) {
-            true => Ok(ObjectName { schema: Some(first), name: self.ident_after_dot()? }),
-            false => Ok(ObjectName { schema: None, name: first }),
+        if self.eat(Kind::Dot) {
+            Ok(ObjectName { schema: Some(first), name: self.ident_after_dot()? })
+        } else {
+            Ok(ObjectName { schema: None, name: first })
         }
     }
 
@@ -603,10 +588,7 @@ impl<'a> Parser<'a> {
     }
 
     fn optional_ident_list(&mut self) -> Result<Vec<Ident>> {
-        match self.at(Kind::Open) {
-            true => self.ident_list(),
-            false => Ok(Vec::new()),
-        }
+        if self.at(Kind::Open) { self.ident_list() } else { Ok(Vec::new()) }
     }
 
     // Values.
@@ -629,9 +611,10 @@ impl<'a> Parser<'a> {
         if self.at(Kind::National) {
             quoted = &quoted[1..];
         }
-        match self.token.plain {
-            true => value.extend_from_slice(&quoted[1..quoted.len() - 1]),
-            false => unquote(quoted, !self.mode.no_backslash_escapes, value),
+        if self.token.plain {
+            value.extend_from_slice(&quoted[1..quoted.len() - 1])
+        } else {
+            unquote(quoted, !self.mode.no_backslash_escapes, value)
         }
         self.advance();
     }
@@ -705,9 +688,10 @@ impl<'a> Parser<'a> {
 
     /// The name of a character set, or DEFAULT.
     fn charset_or_default(&mut self) -> Result<CharacterSet> {
-        match self.eat_word(Keyword::Default) {
-            true => Ok(CharacterSet::Default),
-            false => self.charset_name().map(CharacterSet::Name),
+        if self.eat_word(Keyword::Default) {
+            Ok(CharacterSet::Default)
+        } else {
+            self.charset_name().map(CharacterSet::Name)
         }
     }
 
@@ -760,12 +744,11 @@ impl<'a> Parser<'a> {
 
     /// ORDER BY, if it is next.
     fn order_by(&mut self) -> Result<Vec<OrderItem>> {
-        match self.eat_word(Keyword::Order) {
-            true => {
-                self.expect_word(Keyword::By)?;
-                self.list(Self::order_item)
-            }
-            false => Ok(Vec::new()),
+        if self.eat_word(Keyword::Order) {
+            self.expect_word(Keyword::By)?;
+            self.list(Self::order_item)
+        } else {
+            Ok(Vec::new())
         }
     }
 
@@ -788,18 +771,16 @@ impl<'a> Parser<'a> {
         if self.eat(Kind::Comma) {
             return Ok(Some(Limit { count: self.limit_value()?, offset: Some(first) }));
         }
-        let offset = match self.eat_word(Keyword::Offset) {
-            true => Some(self.limit_value()?),
-            false => None,
-        };
+        let offset = if self.eat_word(Keyword::Offset) { Some(self.limit_value()?) } else { None };
         Ok(Some(Limit { count: first, offset }))
     }
 
     /// LIMIT without an offset: of UPDATE and DELETE.
     fn simple_limit(&mut self) -> Result<Option<Limit>> {
-        match self.eat_word(Keyword::Limit) {
-            true => Ok(Some(Limit { count: self.limit_value()?, offset: None })),
-            false => Ok(None),
+        if self.eat_word(Keyword::Limit) {
+            Ok(Some(Limit { count: self.limit_value()?, offset: None }))
+        } else {
+            Ok(None)
         }
     }
 
@@ -828,8 +809,9 @@ pub(crate) fn parse_integer(digits: &[u8]) -> Option<u64> {
 }
 
 fn lower(ident: &Ident) -> Ident {
-    match ident.as_str().bytes().any(|byte| byte.is_ascii_uppercase()) {
-        true => Ident::new(ident.as_str().to_ascii_lowercase()),
-        false => ident.clone(),
+    if ident.as_str().bytes().any(|byte| byte.is_ascii_uppercase()) {
+        Ident::new(ident.as_str().to_ascii_lowercase())
+    } else {
+        ident.clone()
     }
 }

@@ -117,12 +117,13 @@ fn with_literals(statement: &Statement, values: &[Literal]) -> String {
 /// Makes rows that were taken out of an INSERT a part of its tree.
 fn put_back(tree: &mut Statement, rows: &LiteralRows) {
     let Statement::Insert(insert) = tree else { panic!("only an INSERT has such rows") };
-    let expr = |RowLiteral { negative, literal }| match negative {
-        true => {
+    let expr = |RowLiteral { negative, literal }| {
+        if negative {
             let text = format!("-{}", Expr::Literal(literal));
             parse_expression(text.as_bytes(), SqlMode::default()).expect("a negative number")
+        } else {
+            Expr::Literal(literal)
         }
-        false => Expr::Literal(literal),
     };
     let row = |at| rows.row(at).map(expr).collect();
     insert.source = InsertSource::Values((0..rows.count()).map(row).collect());

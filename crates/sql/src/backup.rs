@@ -43,9 +43,10 @@ pub(crate) async fn run(
         Statement::Backup(backup) => save::run(session, backup, out).await,
         Statement::Restore(restore) => load::run(session, restore, out).await,
         Statement::CancelBackup(number) => {
-            match session.shared.directory.backups().cancel(*number) {
-                true => Ok(Outcome::default()),
-                false => Err(host::failed(&format!("no backup job {number} runs here"))),
+            if session.shared.directory.backups().cancel(*number) {
+                Ok(Outcome::default())
+            } else {
+                Err(host::failed(&format!("no backup job {number} runs here")))
             }
         }
         Statement::StartArchive(start) => archive::start(session, start, out).await,

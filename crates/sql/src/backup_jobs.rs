@@ -164,12 +164,11 @@ impl OwnJob {
         let mut jobs = self.backups.lock();
         let Some(job) = jobs.by_number.get_mut(&self.number) else { return Ok(()) };
         change(job);
-        match job.is_cancelled {
-            true => {
-                let text = format!("Job {} was cancelled", self.number);
-                Err(SqlError::new(1317, "70100", text))
-            }
-            false => Ok(()),
+        if job.is_cancelled {
+            let text = format!("Job {} was cancelled", self.number);
+            Err(SqlError::new(1317, "70100", text))
+        } else {
+            Ok(())
         }
     }
 

@@ -123,15 +123,14 @@ fn plan_with_tables(
     let mut planner = Planner::new(session, parameters);
     let plan = Rc::new(planner.query(query)?);
     let tables = planner.tables.iter().map(|(table, _)| *table).collect();
-    let kept = match planner.once || query.into.is_some() {
-        true => None,
-        false => {
-            let kind = match point::select(&plan) {
-                Some(point) => PlanKind::Point(Box::new(point)),
-                None => PlanKind::Query(plan.clone()),
-            };
-            Some(StatementPlan::new(planner, kind, parameter::kinds(parameters)))
-        }
+    let kept = if planner.once || query.into.is_some() {
+        None
+    } else {
+        let kind = match point::select(&plan) {
+            Some(point) => PlanKind::Point(Box::new(point)),
+            None => PlanKind::Query(plan.clone()),
+        };
+        Some(StatementPlan::new(planner, kind, parameter::kinds(parameters)))
     };
     Ok(((plan, kept), tables))
 }

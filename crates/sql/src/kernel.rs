@@ -185,9 +185,10 @@ struct Arrived {
 
 impl Arrived {
     fn push(&mut self, result: ClientResult) {
-        match self.first.is_none() && self.more.is_empty() {
-            true => self.first = Some(result),
-            false => self.more.push_back(result),
+        if self.first.is_none() && self.more.is_empty() {
+            self.first = Some(result)
+        } else {
+            self.more.push_back(result)
         }
     }
 
@@ -525,9 +526,10 @@ impl Kernel {
 
     /// Runs operations in the transaction, beginning one if none is open.
     pub async fn execute(&self, operations: Vec<ClientOperation>) -> Result<Answers, Failure> {
-        match self.concerns_large(&operations) {
-            true => write::execute(self, operations, false).await,
-            false => self.execute_plain(operations).await,
+        if self.concerns_large(&operations) {
+            write::execute(self, operations, false).await
+        } else {
+            self.execute_plain(operations).await
         }
     }
 
@@ -587,10 +589,7 @@ impl Kernel {
     ) -> Result<Vec<OperationAnswer>, Rejected> {
         let waiting = Waiting::new(self, Ask::Execute { operations, commit });
         let rejected = |failure| Rejected { at: None, failure };
-        let result = match commit {
-            true => waiting.ended(self).await,
-            false => waiting.next(true).await,
-        };
+        let result = if commit { waiting.ended(self).await } else { waiting.next(true).await };
         let result = result.map_err(rejected)?;
         let (answers, aborted) = match result {
             ClientResult::Executed(answers) | ClientResult::Committed { answers, .. } => {
@@ -790,10 +789,8 @@ fn all_of(answers: Answers, aborted: bool) -> Result<Vec<OperationAnswer>, Rejec
         match answer {
             Ok(answer) => all.push(answer),
             Err(refusal) => {
-                let failure = match aborted {
-                    true => Failure::Aborted(refusal),
-                    false => Failure::Refused(refusal),
-                };
+                let failure =
+                    if aborted { Failure::Aborted(refusal) } else { Failure::Refused(refusal) };
                 return Err(Rejected { at: Some(at), failure });
             }
         }

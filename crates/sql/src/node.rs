@@ -251,9 +251,10 @@ impl SqlNode {
     fn pass_events(&mut self, ctx: &mut Ctx<'_>) {
         while let Some(event) = self.next_event(ctx) {
             let more = matches!(event.result, ClientResult::ScanRows { finished: false, .. });
-            let asker = match more {
-                true => self.runner.tokens.get(&event.token).copied(),
-                false => self.runner.tokens.remove(&event.token),
+            let asker = if more {
+                self.runner.tokens.get(&event.token).copied()
+            } else {
+                self.runner.tokens.remove(&event.token)
             };
             let Some((id, ticket)) = asker else { continue };
             let Some(connection) = self.connections.get_mut(&id) else { continue };
@@ -626,10 +627,7 @@ impl Connection {
         }
         if link.is_flooded() != link.paused {
             link.paused = link.is_flooded();
-            match link.paused {
-                true => ctx.pause(id),
-                false => ctx.resume(id),
-            }
+            if link.paused { ctx.pause(id) } else { ctx.resume(id) }
         }
         if let Some(received) = link.start_tls.take() {
             ctx.start_tls(id, &received);

@@ -279,9 +279,10 @@ fn pauses(kernel: &Kernel, shared: &Rc<Shared>) -> Pauses {
     let (kernel, shared) = (kernel.clone(), shared.clone());
     Pauses::new(Rc::new(move || {
         // Short statements run to their end although their client waits for no answer.
-        match shared.pace.look(LOOK_WORK) {
-            true => kernel.check_interrupt()?,
-            false => kernel.check_kill()?,
+        if shared.pace.look(LOOK_WORK) {
+            kernel.check_interrupt()?
+        } else {
+            kernel.check_kill()?
         }
         Ok(())
     }))

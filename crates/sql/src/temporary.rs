@@ -108,12 +108,11 @@ impl Leftovers {
     /// Takes note of whether an owner's claim is free; since when it is known to be.
     fn seen(&self, owner: u64, is_free: bool, now: Instant) -> Option<Instant> {
         let mut suspects = self.suspects.borrow_mut();
-        match is_free {
-            true => Some(*suspects.entry(owner).or_insert(now)),
-            false => {
-                suspects.remove(&owner);
-                None
-            }
+        if is_free {
+            Some(*suspects.entry(owner).or_insert(now))
+        } else {
+            suspects.remove(&owner);
+            None
         }
     }
 }

@@ -25,10 +25,8 @@ use crate::temporal::{Date, DateTime, Time};
 
 /// The storage of a column of this type, as far as values lie in their rows.
 pub fn storage_type(sql_type: &SqlType) -> ColumnType {
-    let integer = |width| match sql_type.unsigned {
-        true => ColumnType::UInt(width),
-        false => ColumnType::Int(width),
-    };
+    let integer =
+        |width| if sql_type.unsigned { ColumnType::UInt(width) } else { ColumnType::Int(width) };
     match &sql_type.kind {
         TypeKind::TinyInt => integer(1),
         TypeKind::SmallInt => integer(2),

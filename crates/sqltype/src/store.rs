@@ -36,9 +36,10 @@ pub struct StoreMode {
 impl StoreMode {
     /// Whether a date is refused for its zeros.
     pub fn refuses(self, date: Date) -> bool {
-        match date.is_zero() {
-            true => self.no_zero_date,
-            false => self.no_zero_in_date && date.has_zero_part(),
+        if date.is_zero() {
+            self.no_zero_date
+        } else {
+            self.no_zero_in_date && date.has_zero_part()
         }
     }
 }

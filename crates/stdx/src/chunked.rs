@@ -71,18 +71,16 @@ impl<T, const CHUNK: usize> Chunked<T, CHUNK> {
     /// The element in a place, if there is one.
     #[inline]
     pub fn get(&self, at: usize) -> Option<&T> {
-        match at < CHUNK {
-            true => self.first.get(at),
-            false => self.more.get(at / CHUNK - 1)?.get(at % CHUNK),
-        }
+        if at < CHUNK { self.first.get(at) } else { self.more.get(at / CHUNK - 1)?.get(at % CHUNK) }
     }
 
     /// The element in a place, if there is one, to change it.
     #[inline]
     pub fn get_mut(&mut self, at: usize) -> Option<&mut T> {
-        match at < CHUNK {
-            true => self.first.get_mut(at),
-            false => self.more.get_mut(at / CHUNK - 1)?.get_mut(at % CHUNK),
+        if at < CHUNK {
+            self.first.get_mut(at)
+        } else {
+            self.more.get_mut(at / CHUNK - 1)?.get_mut(at % CHUNK)
         }
     }
 
@@ -118,9 +116,10 @@ impl<T, const CHUNK: usize> Chunked<T, CHUNK> {
             return self.more[chunk].swap(low % CHUNK, at);
         }
         let (before, after) = self.more.split_at_mut(chunk);
-        let other = match low < CHUNK {
-            true => &mut self.first[low],
-            false => &mut before[low / CHUNK - 1][low % CHUNK],
+        let other = if low < CHUNK {
+            &mut self.first[low]
+        } else {
+            &mut before[low / CHUNK - 1][low % CHUNK]
         };
         std::mem::swap(other, &mut after[0][at]);
     }
@@ -130,10 +129,7 @@ impl<T, const CHUNK: usize> Chunked<T, CHUNK> {
         let (mut low, mut high) = (0, self.len());
         while low < high {
             let middle = low + (high - low) / 2;
-            match holds(&self[middle]) {
-                true => low = middle + 1,
-                false => high = middle,
-            }
+            if holds(&self[middle]) { low = middle + 1 } else { high = middle }
         }
         low
     }
@@ -166,10 +162,7 @@ impl<T, const CHUNK: usize> Chunked<T, CHUNK> {
 
     /// Where a place is: in the first chunk, or in which of the others.
     fn split(at: usize) -> (usize, usize, usize) {
-        match at < CHUNK {
-            true => (at, 0, 0),
-            false => (CHUNK, at / CHUNK - 1, at % CHUNK),
-        }
+        if at < CHUNK { (at, 0, 0) } else { (CHUNK, at / CHUNK - 1, at % CHUNK) }
     }
 
     /// Drops all elements, and keeps memory for so many at most.

@@ -293,10 +293,7 @@ impl LockTable {
             let lock = self.requests[hold].lock;
             self.leave_holders(hold);
             self.requests.release(hold);
-            match self.crowd(lock).is_free() {
-                true => self.free(lock),
-                false => touched.push(lock),
-            }
+            if self.crowd(lock).is_free() { self.free(lock) } else { touched.push(lock) }
         }
         let mut next = record.sole.first();
         while let Some(lock) = next {

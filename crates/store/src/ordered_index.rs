@@ -301,9 +301,10 @@ impl OrderedIndex {
             (left.prev, left.next) = (node.prev, next);
             node.append_key(at, boxes, &mut first.0);
             first.1 = node.row(at);
-            match position == at {
-                true => last.extend_from_slice(record.key),
-                false => node.append_key(at - 1, boxes, &mut last),
+            if position == at {
+                last.extend_from_slice(record.key)
+            } else {
+                node.append_key(at - 1, boxes, &mut last)
             }
             self.nodes[id] = left;
         }

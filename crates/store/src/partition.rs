@@ -450,12 +450,11 @@ impl Partition {
             if !index.follows(row_id) {
                 continue;
             }
-            let key = match index.columns == table.primary_key {
-                true => &*key,
-                false => {
-                    encode(table, &index.columns, row, other_key);
-                    &*other_key
-                }
+            let key = if index.columns == table.primary_key {
+                &*key
+            } else {
+                encode(table, &index.columns, row, other_key);
+                &*other_key
             };
             let added = index.tree.insert(key.bytes(), row_id);
             assert!(added, "{row_id} is in {} already", index.id);

@@ -164,9 +164,12 @@ impl State {
 
     /// The results, group by group.
     fn finish(self) -> Vector {
-        let missing = |any: Vec<bool>| match any.contains(&false) {
-            true => any.into_iter().map(|any| !any).collect(),
-            false => Vec::new(),
+        let missing = |any: Vec<bool>| {
+            if any.contains(&false) {
+                any.into_iter().map(|any| !any).collect()
+            } else {
+                Vec::new()
+            }
         };
         match self {
             State::Count(counts) => Vector { values: Values::Int(counts), nulls: Vec::new() },

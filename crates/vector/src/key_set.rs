@@ -43,9 +43,10 @@ fn is_filled(set: &KeySet) -> bool {
     if set.listed.len() > LISTED_MAX || !set.listed.is_sorted_by(|a, b| a < b) {
         return false;
     }
-    let enough = match set.exact {
-        true => set.range.1.checked_sub(set.range.0).is_some_and(|last| last / 64 < bits),
-        false => bits.is_power_of_two(),
+    let enough = if set.exact {
+        set.range.1.checked_sub(set.range.0).is_some_and(|last| last / 64 < bits)
+    } else {
+        bits.is_power_of_two()
     };
     enough && bits * 64 <= BITS_MAX
 }
@@ -84,15 +85,14 @@ impl KeySet {
     fn empty(input: u16, count: usize, range: (u64, u64)) -> Option<Self> {
         let (count, last) = (count as u64, range.1 - range.0);
         let exact = last < BITS_MAX && last / SPREAD_MAX <= count.max(KEYS_LEAST);
-        let size = match exact {
-            true => last / 64 + 1,
-            false => {
-                let wanted = (count * BITS_PER_KEY).next_power_of_two().max(64);
-                let most = if count * BITS_PER_KEY_LEAST <= BITS_MAX { BITS_MAX } else { 0 };
-                match wanted.min(most) {
-                    0 => return None,
-                    bits => bits / 64,
-                }
+        let size = if exact {
+            last / 64 + 1
+        } else {
+            let wanted = (count * BITS_PER_KEY).next_power_of_two().max(64);
+            let most = if count * BITS_PER_KEY_LEAST <= BITS_MAX { BITS_MAX } else { 0 };
+            match wanted.min(most) {
+                0 => return None,
+                bits => bits / 64,
             }
         };
         Some(Self { input, range, exact, bits: vec![0; size as usize], listed: Vec::new() })
@@ -102,10 +102,7 @@ impl KeySet {
     fn enter(&mut self, codes: &[u64]) {
         let bits = self.bits.len() as u64 * 64;
         for code in codes {
-            let places = match self.exact {
-                true => [code - self.range.0; 3],
-                false => places(*code, bits),
-            };
+            let places = if self.exact { [code - self.range.0; 3] } else { places(*code, bits) };
             places
                 .into_iter()
                 .for_each(|place| self.bits[(place / 64) as usize] |= 1 << (place % 64));
@@ -186,9 +183,10 @@ impl KeySet {
             return false;
         }
         let is_set = |place: u64| self.bits[(place / 64) as usize] >> (place % 64) & 1 == 1;
-        match self.exact {
-            true => is_set(code - self.range.0),
-            false => places(code, self.bits.len() as u64 * 64).into_iter().all(is_set),
+        if self.exact {
+            is_set(code - self.range.0)
+        } else {
+            places(code, self.bits.len() as u64 * 64).into_iter().all(is_set)
         }
     }
 }

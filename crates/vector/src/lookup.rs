@@ -330,10 +330,8 @@ impl LookupJoin {
                 of_right.push(place);
             }
         }
-        let mut pairs = match of_left.len() == rows.count {
-            true => rows.clone(),
-            false => rows.gather(&of_left),
-        };
+        let mut pairs =
+            if of_left.len() == rows.count { rows.clone() } else { rows.gather(&of_left) };
         pairs.columns.extend(right.iter().map(|column| Rc::new(column.gather(&of_right))));
         let conditions = &self.conditions[lookup];
         if let Some(places) = conditions.select(pairs.inputs(conditions), pairs.count)? {

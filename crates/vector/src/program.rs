@@ -314,9 +314,10 @@ pub(crate) fn lies_so(column: ColumnType, kind: Kind) -> bool {
 }
 
 pub(crate) fn known_collation(kind: Kind, number: u16) -> Result<(), Bad> {
-    match kind == Kind::Bytes && CollationId(number).get().is_none() {
-        true => Err(Bad("no such collation")),
-        false => Ok(()),
+    if kind == Kind::Bytes && CollationId(number).get().is_none() {
+        Err(Bad("no such collation"))
+    } else {
+        Ok(())
     }
 }
 
@@ -397,9 +398,10 @@ impl Checked<'_> {
 
     fn whole(&self, operand: NodeNumber, also: Kind) -> Result<(), Bad> {
         let kind = self.kind(operand)?;
-        match kind == also || matches!(kind, Kind::Int | Kind::UInt) {
-            true => Ok(()),
-            false => Err(Bad("an operand of another kind of number is needed")),
+        if kind == also || matches!(kind, Kind::Int | Kind::UInt) {
+            Ok(())
+        } else {
+            Err(Bad("an operand of another kind of number is needed"))
         }
     }
 

@@ -648,25 +648,22 @@ fn any_program(prng: &mut Prng) -> Program {
     let reach = nodes.len() as u64;
     let any = |prng: &mut Prng| prng.below(reach) as u16;
     let filter = (0..prng.below(2)).map(|_| any(prng)).collect();
-    let yields = match prng.percent(50) {
-        true => Yield::Rows((0..prng.below(4)).map(|_| any(prng)).collect()),
-        false => {
-            use AggregateFunction as A;
-            let key = |prng: &mut Prng| GroupKey { node: any(prng), collation: CI };
-            let keys = (0..prng.below(3)).map(|_| key(prng)).collect();
-            let functions = [A::Count, A::Sum, A::Min, A::Max, A::First];
-            let aggregates = (0..prng.below(4))
-                .map(|_| aggregate(*prng.pick(&functions), prng.percent(95).then(|| any(prng))))
-                .collect();
-            Yield::Groups { keys, aggregates }
-        }
+    let yields = if prng.percent(50) {
+        Yield::Rows((0..prng.below(4)).map(|_| any(prng)).collect())
+    } else {
+        use AggregateFunction as A;
+        let key = |prng: &mut Prng| GroupKey { node: any(prng), collation: CI };
+        let keys = (0..prng.below(3)).map(|_| key(prng)).collect();
+        let functions = [A::Count, A::Sum, A::Min, A::Max, A::First];
+        let aggregates = (0..prng.below(4))
+            .map(|_| aggregate(*prng.pick(&functions), prng.percent(95).then(|| any(prng))))
+            .collect();
+        Yield::Groups { keys, aggregates }
     };
     let keys = Vector { values: Values::Int(vec![1, 5, 1_000_000]), nulls: vec![] };
     let input = prng.below(KINDS.len() as u64 + 1) as u16;
-    let members = match prng.percent(10) {
-        true => KeySet::new(input, &[&keys]).into_iter().collect(),
-        false => vec![],
-    };
+    let members =
+        if prng.percent(10) { KeySet::new(input, &[&keys]).into_iter().collect() } else { vec![] };
     Program { inputs: inputs(), references: None, nodes, filter, yields, members, top: None }
 }
 

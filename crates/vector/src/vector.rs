@@ -337,9 +337,10 @@ impl Vector {
 
     /// The values at these places.
     pub fn gather(&self, places: &[u32]) -> Vector {
-        let nulls = match self.nulls.is_empty() {
-            true => Vec::new(),
-            false => places.iter().map(|place| self.nulls[*place as usize]).collect(),
+        let nulls = if self.nulls.is_empty() {
+            Vec::new()
+        } else {
+            places.iter().map(|place| self.nulls[*place as usize]).collect()
         };
         Vector { values: self.values.gather(places), nulls }
     }
@@ -361,9 +362,10 @@ impl Vector {
     pub fn append(&mut self, other: &Vector) {
         if !self.nulls.is_empty() || !other.nulls.is_empty() {
             self.nulls.resize(self.len(), false);
-            match other.nulls.is_empty() {
-                true => self.nulls.resize(self.len() + other.len(), false),
-                false => self.nulls.extend_from_slice(&other.nulls),
+            if other.nulls.is_empty() {
+                self.nulls.resize(self.len() + other.len(), false)
+            } else {
+                self.nulls.extend_from_slice(&other.nulls)
             }
         }
         match (&mut self.values, &other.values) {

@@ -40,10 +40,7 @@ pub enum Projection {
 impl Projection {
     /// These columns, of which there may be none.
     pub fn of(columns: Vec<ColumnId>) -> Self {
-        match columns.is_empty() {
-            true => Self::Nothing,
-            false => Self::Columns(columns),
-        }
+        if columns.is_empty() { Self::Nothing } else { Self::Columns(columns) }
     }
 }
 

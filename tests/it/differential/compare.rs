@@ -220,17 +220,14 @@ fn comparable(mut mariadb: Outcome, mut nines: Outcome, query: &Query) -> (Outco
                 (*one, *other) = ('0', '0');
             }
         }
-        match query.warns {
-            true => {
-                for numbers in [v, w] {
-                    let known = numbers.iter().filter_map(|one| rules::number_in_mysql(*one));
-                    *numbers = known.collect();
-                }
+        if query.warns {
+            for numbers in [v, w] {
+                let known = numbers.iter().filter_map(|one| rules::number_in_mysql(*one));
+                *numbers = known.collect();
             }
-            false => {
-                v.clear();
-                w.clear();
-            }
+        } else {
+            v.clear();
+            w.clear();
         }
     }
     (mariadb, nines)

@@ -105,10 +105,7 @@ const FRAMES: &[&str] = &[
 
 /// A number alone would mean a column of the answer.
 fn not_a_position(tree: Tree) -> Tree {
-    match tree.print().contains('.') {
-        true => tree,
-        false => Tree::leaf(Kind::Fixed, "COALESCE(NULL, 1)"),
-    }
+    if tree.print().contains('.') { tree } else { Tree::leaf(Kind::Fixed, "COALESCE(NULL, 1)") }
 }
 
 impl Expressions {
@@ -275,9 +272,10 @@ impl Expressions {
         for _ in 0..1 + self.draw.below(2) {
             let ranks = self.draw.chance(40);
             let call = self.filled(if ranks { RANKS } else { WINDOW_FUNCTIONS }, 1);
-            let partition = match self.draw.chance(60) {
-                true => Tree::of(Kind::Optional, "PARTITION BY # ", vec![self.comparable()]),
-                false => Tree::nothing(),
+            let partition = if self.draw.chance(60) {
+                Tree::of(Kind::Optional, "PARTITION BY # ", vec![self.comparable()])
+            } else {
+                Tree::nothing()
             };
             let order = *self.draw.item(&[I, D, S, A, M]);
             let order = not_a_position(self.draw_of(order, 1));
@@ -403,10 +401,11 @@ impl Expressions {
                 }
             };
             let ids = [from.ids, right.ids].concat();
-            let text = match text.starts_with("# NATURAL") || text.contains("USING") {
+            let text = if text.starts_with("# NATURAL") || text.contains("USING") {
                 // Columns in common are ambiguous only without the table's name.
-                true => format!("({text})"),
-                false => text,
+                format!("({text})")
+            } else {
+                text
             };
             from = From { tree: Tree::of(Kind::Fixed, &text, children), columns, ids };
         }
@@ -476,10 +475,8 @@ impl Expressions {
         let from = self.base_table();
         let id = from.ids[0].clone();
         let correlated = self.draw.chance(60);
-        self.columns = match correlated {
-            true => [&outer[..], &from.columns].concat(),
-            false => from.columns.clone(),
-        };
+        self.columns =
+            if correlated { [&outer[..], &from.columns].concat() } else { from.columns.clone() };
         let tie = match outer.first() {
             Some(outer) if correlated => {
                 let on = self.draw.pick(&["id", "k"]);
@@ -516,15 +513,12 @@ impl Expressions {
                     _ => self.draw_of(kind, 1),
                 };
                 let aggregate = self.draw.pick(&["MIN(#)", "MAX(#)"]);
-                match self.draw.chance(70) {
-                    true => {
-                        let text = format!("(SELECT {aggregate} FROM # WHERE ##)");
-                        Tree::of(kind, &text, vec![item, from.tree, condition, tie])
-                    }
-                    false => {
-                        let text = format!("(SELECT # FROM # WHERE ## ORDER BY {id} LIMIT 1)");
-                        Tree::of(kind, &text, vec![item, from.tree, condition, tie])
-                    }
+                if self.draw.chance(70) {
+                    let text = format!("(SELECT {aggregate} FROM # WHERE ##)");
+                    Tree::of(kind, &text, vec![item, from.tree, condition, tie])
+                } else {
+                    let text = format!("(SELECT # FROM # WHERE ## ORDER BY {id} LIMIT 1)");
+                    Tree::of(kind, &text, vec![item, from.tree, condition, tie])
                 }
             }
         };

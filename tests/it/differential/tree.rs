@@ -146,9 +146,10 @@ impl Tree {
 
     fn collect_same_kind(&self, kind: Kind, all: &mut Vec<Tree>) {
         for child in &self.children {
-            match child.kind == kind && kind != Kind::Optional {
-                true => all.push(child.clone()),
-                false => child.collect_same_kind(kind, all),
+            if child.kind == kind && kind != Kind::Optional {
+                all.push(child.clone())
+            } else {
+                child.collect_same_kind(kind, all)
             }
         }
     }

@@ -22,7 +22,7 @@ static BOOL: Rule = Rule {
 /// Functions that take a tuple apart in their list of parameters. This number may only shrink.
 const TUPLE_PARAMETERS_MAX: usize = 205;
 /// `match` on a bool. This number may only shrink.
-const BOOL_MATCHES_MAX: usize = 367;
+const BOOL_MATCHES_MAX: usize = 0;
 
 /// Counts both shapes in all Rust files.
 pub(super) fn check(tree: &Tree, report: &mut Report) {

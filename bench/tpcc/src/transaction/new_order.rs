@@ -32,9 +32,10 @@ impl NewOrder {
         let mut lines: Vec<Line> = (0..count)
             .map(|_| Line {
                 item: draws.item(),
-                supplier: match draws.percent(1) {
-                    true => terminal.remote(draws),
-                    false => terminal.warehouse,
+                supplier: if draws.percent(1) {
+                    terminal.remote(draws)
+                } else {
+                    terminal.warehouse
                 },
                 quantity: draws.between(1, 10),
             })

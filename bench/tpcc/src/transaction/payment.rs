@@ -24,9 +24,10 @@ const DATA_LENGTH: usize = 500;
 impl Payment {
     pub(crate) fn draw(terminal: Terminal, draws: &mut Draws) -> Self {
         let place = (terminal.warehouse, draws.between(1, DISTRICTS));
-        let customer_place = match draws.percent(85) {
-            true => place,
-            false => (terminal.remote(draws), draws.between(1, DISTRICTS)),
+        let customer_place = if draws.percent(85) {
+            place
+        } else {
+            (terminal.remote(draws), draws.between(1, DISTRICTS))
         };
         let who = Who::draw(draws);
         Self { place, customer_place, who, amount: draws.between(100, 500_000) as i64 }

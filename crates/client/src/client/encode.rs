@@ -35,10 +35,13 @@ pub(super) fn key_of(table: &Table, values: &[Value]) -> Result<(PartitionId, Ke
         return Err(bad(table, "the primary key has another number of columns"));
     }
     let key = table.primary_key_of(values);
-    let index = key.as_ref().and_then(|key| match table.distribution_key == table.primary_key {
-        // Encoded once.
-        true => Some(table.partition_of_hash(key.distribution_hash())),
-        false => table.partition_of_key(values),
+    let index = key.as_ref().and_then(|key| {
+        if table.distribution_key == table.primary_key {
+            // Encoded once.
+            Some(table.partition_of_hash(key.distribution_hash()))
+        } else {
+            table.partition_of_key(values)
+        }
     });
     match (key, index) {
         (Some(key), Some(index)) if key.bytes().len() <= KEY_SIZE_MAX => {

@@ -188,9 +188,10 @@ impl Client {
                 continue;
             }
             let welcome = self.avoided.welcome(life, ctx.now());
-            let close = match address.node == ctx.node() {
-                true => 2,
-                false => u8::from(ctx.config().nearby.contains(&address.node)),
+            let close = if address.node == ctx.node() {
+                2
+            } else {
+                u8::from(ctx.config().nearby.contains(&address.node))
             };
             if (welcome, close) > rank {
                 (rank, count) = ((welcome, close), 0);

@@ -548,9 +548,10 @@ fn share(limit: u64, partitions: usize) -> u32 {
     let partitions = partitions.max(1) as u64;
     let even = limit.div_ceil(partitions);
     // One more at least: who knows of no row behind those that are taken is asked for it.
-    let more = match partitions <= FEW_PARTITIONS {
-        true => (limit.saturating_mul(9) / (4 * partitions)).isqrt().max(1),
-        false => 2 * even.isqrt() + 1,
+    let more = if partitions <= FEW_PARTITIONS {
+        (limit.saturating_mul(9) / (4 * partitions)).isqrt().max(1)
+    } else {
+        2 * even.isqrt() + 1
     };
     u32::try_from(even.saturating_add(more).min(limit)).unwrap_or(u32::MAX)
 }

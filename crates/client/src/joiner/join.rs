@@ -258,9 +258,10 @@ impl Join {
         let work = works.into_iter().find(|work| work.open.contains_key(&token));
         let work = work.expect("the scan was opened for a lookup");
         work.found.extend(blocks);
-        match finished {
-            true => work.open.remove(&token),
-            false => work.open.insert(token, false),
+        if finished {
+            work.open.remove(&token)
+        } else {
+            work.open.insert(token, false)
         };
     }
 
@@ -273,10 +274,7 @@ impl Join {
     pub(super) fn next(&mut self, cluster: &ClusterState, key: Key) -> Next {
         loop {
             if self.ready_bytes >= BATCH_BYTES {
-                return match self.asked {
-                    true => self.send(key, ScanStatus::More),
-                    false => Next::Wait,
-                };
+                return if self.asked { self.send(key, ScanStatus::More) } else { Next::Wait };
             }
             if self.turn_rows >= TURN_ROWS {
                 return Next::Again;
@@ -304,9 +302,10 @@ impl Join {
                 }
                 Scan::Finished => {
                     self.give_kept();
-                    return match self.asked {
-                        true => self.send(key, ScanStatus::Finished),
-                        false => Next::Wait,
+                    return if self.asked {
+                        self.send(key, ScanStatus::Finished)
+                    } else {
+                        Next::Wait
                     };
                 }
             }
@@ -448,9 +447,10 @@ impl Join {
     fn give(&mut self, block: Block) {
         let bytes = block.memory_bytes();
         self.ready_bytes += bytes;
-        match bytes <= BATCH_BYTES {
-            true => self.ready.push_back(block),
-            false => self.ready.extend(block.pieces(usize::MAX, BATCH_BYTES)),
+        if bytes <= BATCH_BYTES {
+            self.ready.push_back(block)
+        } else {
+            self.ready.extend(block.pieces(usize::MAX, BATCH_BYTES))
         }
     }
 

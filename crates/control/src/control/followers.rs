@@ -53,9 +53,10 @@ impl Followers {
     /// Notes that a client follows, and what it knows.
     pub(super) fn add(&mut self, follower: Address, known: Option<KnownState>, answers: bool) {
         self.told.insert(follower, known);
-        match answers {
-            true => self.answering.insert(follower),
-            false => self.answering.remove(&follower),
+        if answers {
+            self.answering.insert(follower)
+        } else {
+            self.answering.remove(&follower)
         };
         self.sending.remove(&follower);
     }
@@ -196,8 +197,9 @@ fn news(
     if known.is_some_and(|known| known.index > ControlIndex(0)) {
         probe!(ctx, "control: follower too far behind for a change");
     }
-    match known.is_some() && newest.catalog_entries() > WHOLE_MAX {
-        true => News::Pieces,
-        false => News::Message(Message::State(newest.clone())),
+    if known.is_some() && newest.catalog_entries() > WHOLE_MAX {
+        News::Pieces
+    } else {
+        News::Message(Message::State(newest.clone()))
     }
 }

@@ -395,10 +395,8 @@ impl Control {
     fn end_lives(&mut self, ctx: &mut Ctx<'_>) {
         let now = ctx.now();
         let hasty = ctx.mutated(Mutation::RemoveBeforeLeaseEnds);
-        let wait = match hasty {
-            true => self.config.heartbeat_interval.times(2),
-            false => self.lease_with_margin(),
-        };
+        let wait =
+            if hasty { self.config.heartbeat_interval.times(2) } else { self.lease_with_margin() };
         let leadership = self.leadership.as_ref().expect("the duties of a leader");
         // Who is silent to a leader that no quorum answers is not known to be the dead one.
         if leadership.evidence.is_none_or(|at| now >= at + self.config.lease) {
@@ -653,9 +651,10 @@ impl Control {
     fn advance_members(&mut self, ctx: &mut Ctx<'_>) {
         let now = ctx.now();
         if !self.state.started {
-            match self.state.slots.is_empty() {
-                true => self.propose_start(now),
-                false => self.reopen(now),
+            if self.state.slots.is_empty() {
+                self.propose_start(now)
+            } else {
+                self.reopen(now)
             }
             return;
         }

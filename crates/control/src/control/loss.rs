@@ -178,9 +178,10 @@ impl Control {
             })
         };
         let holdings: Vec<String> = sources.iter().filter_map(has).collect();
-        let absent = match missing.is_empty() {
-            true => String::new(),
-            false => format!("; {} missing: start what may have the rest", are(missing)),
+        let absent = if missing.is_empty() {
+            String::new()
+        } else {
+            format!("; {} missing: start what may have the rest", are(missing))
         };
         let (durable, witness) = (durable.0, witness.0);
         let (what, order) = match epoch {

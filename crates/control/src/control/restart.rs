@@ -119,9 +119,12 @@ impl Control {
         if self.durable.is_none() || self.state.slots.is_empty() {
             return false;
         }
-        let alive = |node: NodeId, member: &Member| match node == self.node {
-            true => member.incarnation == self.incarnation,
-            false => self.is_heard_in_term(node),
+        let alive = |node: NodeId, member: &Member| {
+            if node == self.node {
+                member.incarnation == self.incarnation
+            } else {
+                self.is_heard_in_term(node)
+            }
         };
         self.state.stopped || !self.state.data_members().any(|(node, member)| alive(node, member))
     }
@@ -195,10 +198,8 @@ impl Control {
         let newest = |slot: &model::cluster::PlacementSlot| slot.sources().filter_map(saved).max();
         let newest: Option<Vec<Epoch>> = self.state.used_slots().map(newest).collect();
         let newest = newest?.into_iter();
-        let epoch = match ctx.mutated(Mutation::RestartTakesNewest) {
-            true => newest.max()?,
-            false => newest.min()?,
-        };
+        let epoch =
+            if ctx.mutated(Mutation::RestartTakesNewest) { newest.max()? } else { newest.min()? };
         let holds = |node: NodeId| {
             let source = self.state.slots.iter().any(|slot| slot.sources().any(|n| n == node));
             let has = saved(node).is_some_and(|saved| saved >= epoch);

@@ -459,9 +459,10 @@ impl Coordinator {
                 let locks = scan.lock != LockMode::Committed || scan.settled || scan.guarded;
                 record.legs[usize::from(leg.0)].scanned |= locks;
                 let coordinator = my_ref(ctx);
-                let seen_to = match ctx.mutated(Mutation::ScansSeeLaterChanges) {
-                    true => record.last_number,
-                    false => seen_to.min(record.last_number),
+                let seen_to = if ctx.mutated(Mutation::ScansSeeLaterChanges) {
+                    record.last_number
+                } else {
+                    seen_to.min(record.last_number)
                 };
                 let seen_to = number::last_of(seen_to);
                 let transaction = ScanTransaction { transaction: id, coordinator, leg, seen_to };

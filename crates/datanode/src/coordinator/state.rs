@@ -345,9 +345,12 @@ impl Record {
         let Some(Batch::Execute { progress, .. }) = &self.batch else { return false };
         let client = number::client(number);
         let found = progress.binary_search_by_key(&client, |known| known.number).ok();
-        found.is_some_and(|at| match number::is_base(number) {
-            true => progress[at].base.is_none(),
-            false => progress[at].index_pending.contains_key(&number),
+        found.is_some_and(|at| {
+            if number::is_base(number) {
+                progress[at].base.is_none()
+            } else {
+                progress[at].index_pending.contains_key(&number)
+            }
         })
     }
 

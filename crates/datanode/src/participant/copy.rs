@@ -292,9 +292,10 @@ impl Participant {
             }
             let source = self.copies.sources.get_mut(&key).expect("a copy under way");
             let copy = source.copy;
-            match drains {
-                true => self.copies.draining.insert(key),
-                false => self.copies.draining.remove(&key),
+            if drains {
+                self.copies.draining.insert(key)
+            } else {
+                self.copies.draining.remove(&key)
             };
             if rows.is_empty() && end.is_none() {
                 if drains {

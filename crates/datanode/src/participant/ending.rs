@@ -309,9 +309,10 @@ impl Participant {
         self.endings.continuing = false;
         // What is given back is not written to the log.
         let needs_no_log = |handle: &LegHandle| !self.legs.leg(*handle).is_being_applied();
-        let at = match self.log_is_behind(ctx) {
-            true => self.endings.legs.iter().position(needs_no_log).unwrap_or(0),
-            false => 0,
+        let at = if self.log_is_behind(ctx) {
+            self.endings.legs.iter().position(needs_no_log).unwrap_or(0)
+        } else {
+            0
         };
         let Some(handle) = self.endings.legs.remove(at) else { return };
         let budget = ctx.step_units(Continue::Applies, ctx.config().apply_step_bytes).into();

@@ -32,10 +32,11 @@ pub(super) fn check_operation(
                 return Err(bad("the row does not have the table's layout"));
             }
             let key = table.key_of_row(&table.primary_key, &row.0);
-            let index = match table.distribution_key == table.primary_key {
+            let index = if table.distribution_key == table.primary_key {
                 // Encoded once.
-                true => table.partition_of_hash(key.distribution_hash()),
-                false => table.partition_of_row(&row.0),
+                table.partition_of_hash(key.distribution_hash())
+            } else {
+                table.partition_of_row(&row.0)
             };
             if index != partition.index {
                 return Err(bad("the row belongs to another partition"));
@@ -130,9 +131,10 @@ pub(super) fn updated(
     let view = RowView { table, bytes: before };
     let columns = table.columns.len() as u16;
     let is_newest = usize::from(RowLayout::version_of(before)) + 1 == table.layouts.len();
-    let mut values: Vec<ValueRef<'_>> = match is_newest {
-        true => (0..columns).map(|c| view.get(ColumnId(c))).collect(),
-        false => (0..columns).map(|c| table.value_now(before, ColumnId(c))).collect(),
+    let mut values: Vec<ValueRef<'_>> = if is_newest {
+        (0..columns).map(|c| view.get(ColumnId(c))).collect()
+    } else {
+        (0..columns).map(|c| table.value_now(before, ColumnId(c))).collect()
     };
     for (column, expression) in assignments {
         values[usize::from(column.0)] = expression.eval(view).map_err(eval_refusal)?;
@@ -179,9 +181,10 @@ impl Projector {
             Projection::Nothing => Projector::Nothing,
             Projection::Columns(columns) => {
                 let projection = RowProjection::new(table, columns);
-                match is_whole(table, columns) {
-                    true => Projector::Whole(projection),
-                    false => Projector::Columns(projection),
+                if is_whole(table, columns) {
+                    Projector::Whole(projection)
+                } else {
+                    Projector::Columns(projection)
                 }
             }
         }

@@ -59,9 +59,10 @@ impl Guard {
     /// is taken for granted.
     fn is_touched(&self, leg: &Leg, partition: &Partition) -> bool {
         let mut rows = leg.rows.iter().filter(|row| row.place.0 == partition.id());
-        match leg.rows.len() > LOOKED_THROUGH {
-            true => rows.next().is_some(),
-            false => rows.any(|row| self.has_place(leg, partition, row.place.1)),
+        if leg.rows.len() > LOOKED_THROUGH {
+            rows.next().is_some()
+        } else {
+            rows.any(|row| self.has_place(leg, partition, row.place.1))
         }
     }
 

@@ -257,13 +257,12 @@ impl Participant {
             }
         }
         let is_free = !operation.kind.is_write() || self.replicas[&partition].guards.is_empty();
-        let operation = match is_free {
-            true => operation,
-            false => {
-                match self.await_guards(ctx, handle, operation, (of_row.as_ref(), hash), terms) {
-                    Some(operation) => operation,
-                    None => return,
-                }
+        let operation = if is_free {
+            operation
+        } else {
+            match self.await_guards(ctx, handle, operation, (of_row.as_ref(), hash), terms) {
+                Some(operation) => operation,
+                None => return,
             }
         };
         let executed = self.execute(ctx, handle, operation, of_row, (hash, lock_is_new));

@@ -15,12 +15,13 @@ impl Participant {
     /// for is in doubt any more.
     pub(super) fn read(&mut self, ctx: &mut Ctx<'_>, from: Address, request: Box<ReadRequest>) {
         ctx.shared().tallies.add(Tally::Read, request.reads.len() as u64);
-        let request = match self.doubts.any() {
-            false => request,
-            true => match self.read_in_doubt(ctx, from, request) {
+        let request = if self.doubts.any() {
+            match self.read_in_doubt(ctx, from, request) {
                 Some(request) => request,
                 None => return,
-            },
+            }
+        } else {
+            request
         };
         let result = self.read_rows(ctx, &request);
         answer(ctx, from, &request, result);

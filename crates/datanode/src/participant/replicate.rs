@@ -56,9 +56,10 @@ impl Participant {
             return;
         }
         let disk_full = self.disk.as_ref().is_some_and(|disk| disk.is_full());
-        let room = match disk_full {
-            true => Err(Refusal::new(ErrorCode::DiskFull, ctx.me().to_string())),
-            false => self.room_for(ctx, &writes),
+        let room = if disk_full {
+            Err(Refusal::new(ErrorCode::DiskFull, ctx.me().to_string()))
+        } else {
+            self.room_for(ctx, &writes)
         };
         if let Err(refusal) = room {
             probe!(ctx, "participant: memory or disk full at a backup");

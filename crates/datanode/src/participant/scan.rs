@@ -301,10 +301,7 @@ impl Participant {
     fn begin_scan(&mut self, ctx: &mut Ctx<'_>, key: ScanKey) {
         let scan = &self.scans.records[&key];
         let is_long = scan.machine.is_some() && !matches!(scan.range, Range::Index { .. });
-        match is_long {
-            true => self.queue_scan(ctx, key),
-            false => self.step_scan(ctx, key),
-        }
+        if is_long { self.queue_scan(ctx, key) } else { self.step_scan(ctx, key) }
     }
 
     /// Goes on with a scan that has waited for rows in doubt. What has come into doubt since is
@@ -460,10 +457,7 @@ impl Participant {
             return;
         }
         // Who computes with many rows has no claim to be before others.
-        match scan.machine.is_some() {
-            true => self.queue_scan(ctx, key),
-            false => self.step_scan(ctx, key),
-        }
+        if scan.machine.is_some() { self.queue_scan(ctx, key) } else { self.step_scan(ctx, key) }
     }
 
     /// Lets a scan go on when it is its turn.
@@ -625,9 +619,10 @@ impl Participant {
         let partition = scan.request.partition;
         let replica = self.replicas.get_mut(&partition).expect("checked before the step");
         let Owner { leg: handle, mode } = scan.owner.expect("admitted with an owner");
-        let hash = match scan.request.guarded {
-            true => guard::staged_by_others(&self.legs, replica, scan.request.scan),
-            false => cursor::staged_by_others(&self.legs, replica, &scan.range, handle),
+        let hash = if scan.request.guarded {
+            guard::staged_by_others(&self.legs, replica, scan.request.scan)
+        } else {
+            cursor::staged_by_others(&self.legs, replica, &scan.range, handle)
         };
         scan.unsettled = hash.is_some();
         let Some(hash) = hash else {
@@ -880,9 +875,10 @@ fn check_prefixes(request: &ScanRequest, prefixes: &[Box<[u8]>]) -> Result<(), R
         return refused("too many keys, or one is longer than any");
     }
     let apart = |pair: &[Box<[u8]>]| pair[0] < pair[1] && !pair[1].starts_with(&pair[0]);
-    match prefixes.windows(2).all(apart) {
-        true => Ok(()),
-        false => refused("keys are in ascending order, and none begins with another"),
+    if prefixes.windows(2).all(apart) {
+        Ok(())
+    } else {
+        refused("keys are in ascending order, and none begins with another")
     }
 }
 

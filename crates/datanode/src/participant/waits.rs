@@ -262,9 +262,10 @@ impl Participant {
         ctx.count(Tally::LockTimeout);
         let wait = &self.waits.records[&(handle, ticket)];
         let (partition, lock) = (wait.partition, wait.lock);
-        let detail = match self.replicas.contains_key(&partition) {
-            true => self.holder_name(partition, lock),
-            false => String::new(),
+        let detail = if self.replicas.contains_key(&partition) {
+            self.holder_name(partition, lock)
+        } else {
+            String::new()
         };
         let refusal = Refusal::new(ErrorCode::LockTimeout, detail);
         self.refuse_wait(ctx, handle, ticket, refusal);

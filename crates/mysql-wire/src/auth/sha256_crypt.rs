@@ -65,9 +65,10 @@ impl Crypt {
         let until = self.done.saturating_add(rounds).min(self.rounds);
         for round in self.done..until {
             let is_odd = round & 1 == 1;
-            let (first, last) = match is_odd {
-                true => (&self.password[..], &self.digest[..]),
-                false => (&self.digest[..], &self.password[..]),
+            let (first, last) = if is_odd {
+                (&self.password[..], &self.digest[..])
+            } else {
+                (&self.digest[..], &self.password[..])
             };
             let mut hash = Sha256::new().chain_update(first);
             if !round.is_multiple_of(3) {

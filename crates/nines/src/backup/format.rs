@@ -199,8 +199,9 @@ pub(super) fn open(
         return Err("a portion says that it is larger than it can be".to_owned());
     }
     let mut raw = vec![0; length];
-    match decompress_into(packed, &mut raw).is_ok_and(|unpacked| unpacked == length) {
-        true => Ok(raw),
-        false => Err("a portion cannot be unpacked".to_owned()),
+    if decompress_into(packed, &mut raw).is_ok_and(|unpacked| unpacked == length) {
+        Ok(raw)
+    } else {
+        Err("a portion cannot be unpacked".to_owned())
     }
 }

@@ -301,9 +301,10 @@ pub(super) fn open_plain(path: &Path) -> io::Result<(File, u64)> {
         _ => why,
     })?;
     let kind = file.metadata()?;
-    match kind.is_file() {
-        true => Ok((file, kind.len())),
-        false => Err(io::Error::other("it is no plain file")),
+    if kind.is_file() {
+        Ok((file, kind.len()))
+    } else {
+        Err(io::Error::other("it is no plain file"))
     }
 }
 

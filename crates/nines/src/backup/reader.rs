@@ -176,9 +176,10 @@ impl Portions {
         let damaged = |at: u64| format!("{shown} is damaged: portion {at}");
         if self.left == 0 {
             let sum = hex(self.sum.clone().finish().as_ref());
-            return match sum == self.sha256 {
-                true => Ok(None),
-                false => Err(format!("{shown} is damaged: its checksum is another")),
+            return if sum == self.sha256 {
+                Ok(None)
+            } else {
+                Err(format!("{shown} is damaged: its checksum is another"))
             };
         }
         let mut head = [0; HEAD];

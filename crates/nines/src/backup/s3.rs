@@ -46,9 +46,10 @@ impl Bucket {
     }
 
     pub(super) fn shown(&self) -> String {
-        match self.prefix.is_empty() {
-            true => format!("s3://{}", self.name),
-            false => format!("s3://{}/{}", self.name, self.prefix),
+        if self.prefix.is_empty() {
+            format!("s3://{}", self.name)
+        } else {
+            format!("s3://{}/{}", self.name, self.prefix)
         }
     }
 
@@ -57,10 +58,7 @@ impl Bucket {
     }
 
     fn key(&self, name: &str) -> String {
-        match self.prefix.is_empty() {
-            true => name.to_owned(),
-            false => format!("{}/{name}", self.prefix),
-        }
+        if self.prefix.is_empty() { name.to_owned() } else { format!("{}/{name}", self.prefix) }
     }
 
     fn asked<'a>(&'a self, method: &'a str, key: &'a str) -> Asked<'a> {

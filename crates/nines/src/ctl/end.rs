@@ -349,9 +349,10 @@ fn incomplete(status: &ClusterStatus, new: &[u16]) -> Option<String> {
     let is_new = |node: &NodeStatus| new.contains(&node.node) && !node.connected;
     let mut kernel = status.nodes.iter().filter(|node| node.port.is_some() && !is_new(node));
     if let Some(node) = kernel.find(|node| node.status != "started") {
-        let remedy = match node.connected {
-            true => String::new(),
-            false => format!("; start it {}", where_it_runs(node)),
+        let remedy = if node.connected {
+            String::new()
+        } else {
+            format!("; start it {}", where_it_runs(node))
         };
         return Some(format!("node {} is {}{remedy}", node.node, node.status));
     }

@@ -84,9 +84,10 @@ pub(super) fn run(
 
 fn write(session: &mut Session<'_>, json: bool, entries: &[Entry]) -> Result<(), String> {
     for entry in entries {
-        let line = match json {
-            true => serde_json::to_string(entry).expect("entries are plain"),
-            false => entry.line(),
+        let line = if json {
+            serde_json::to_string(entry).expect("entries are plain")
+        } else {
+            entry.line()
         };
         session.line(&line)?;
     }

@@ -19,9 +19,10 @@ pub(super) fn rotate(session: &mut Session<'_>, only: Option<u16>) -> Result<(),
     let mut failed = Vec::new();
     for node in nodes {
         let id = node.node;
-        let rotated: Result<NewKeys, String> = match node.connected {
-            true => session.ask(&Request::RotateKeys { node: id }),
-            false => Err(format!("node {id} is not connected")),
+        let rotated: Result<NewKeys, String> = if node.connected {
+            session.ask(&Request::RotateKeys { node: id })
+        } else {
+            Err(format!("node {id} is not connected"))
         };
         match rotated {
             Ok(NewKeys { data_key, master_key }) => session.line(&format!(

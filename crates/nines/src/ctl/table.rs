@@ -30,9 +30,10 @@ impl Table {
             let mut line = " ".repeat(indent);
             for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
                 let space = " ".repeat(width - cell.chars().count());
-                line += &match self.right.contains(&column) {
-                    true => format!("{space}{cell}  "),
-                    false => format!("{cell}{space}  "),
+                line += &if self.right.contains(&column) {
+                    format!("{space}{cell}  ")
+                } else {
+                    format!("{cell}{space}  ")
                 };
             }
             text += line.trim_end();

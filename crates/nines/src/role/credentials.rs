@@ -265,9 +265,10 @@ pub(crate) fn renew_operator(
     credentials: &NodeCredentials,
     connect: &Connect,
 ) -> Result<Vec<String>, String> {
-    match is_due(credentials.not_before(), credentials.not_after()) {
-        true => look(&Asking::new(connect.clone(), credentials.clone())),
-        false => Ok(Vec::new()),
+    if is_due(credentials.not_before(), credentials.not_after()) {
+        look(&Asking::new(connect.clone(), credentials.clone()))
+    } else {
+        Ok(Vec::new())
     }
 }
 

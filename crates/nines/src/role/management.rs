@@ -22,8 +22,9 @@ use cluster_config::{ClusterConfig, Node, Role as ConfiguredRole};
 use model::cluster::PlacementSlot;
 use model::{ClusterState, Epoch, Incarnation, NodeId};
 use runtime::{
-    ApplicationFactory, Asker, Cluster, DataDirectory, Event, Expected, LinkEvent, Listeners,
-    NodeCredentials, NodeFiles, NodeKey, NodeRole, Report, Role, Scheduling, Service, Setup,
+    ApplicationFactory, Asker, Cluster, DataDirectory, Encryption, Event, Expected, LinkEvent,
+    Listeners, NodeCredentials, NodeFiles, NodeKey, NodeRole, Report, Role, Scheduling, Service,
+    Setup,
 };
 
 use wire::{News, NewsKind};
@@ -135,10 +136,8 @@ pub(crate) fn run(options: &ManagementOptions) -> Result<(), String> {
     let own = config.node(node).ok_or_else(|| format!("node {} is not configured", node.0))?;
     let mut kernel = config.kernel(node, 1, 0);
     let path = start.directory.clone();
-    let base = path.parent().unwrap_or(Path::new(".")).to_path_buf();
     let encryption = options.keys.for_node(&config, own)?;
-    let directory = kernel.disk.then(|| DataDirectory::open(&path, node, &encryption)).transpose();
-    let directory = directory.map_err(|error| error.to_string())?;
+    let directory = directory_of(kernel.disk, &path, node, &encryption)?;
     let keys = directory.as_ref().and_then(|directory| NodeKeys::of(directory, &encryption));
     let on_disk = directory.is_some();
     kernel.disk = on_disk;
@@ -151,7 +150,7 @@ pub(crate) fn run(options: &ManagementOptions) -> Result<(), String> {
     let listeners = listen(&config, own, on_links.is_some())?;
     let keeper = Keeper::new(&start, options, on_disk);
     let in_use = keeper.in_use.clone();
-    let log = cluster_log(&config, own, on_disk.then_some(&*base))?;
+    let log = cluster_log(&config, own, on_disk.then_some(&*path))?;
     let board = Board::default();
     let endpoint = Endpoint::new(vec![(node, Role::Management)]);
     papers.made.iter().for_each(|line| log.tell(Input::Note(line.clone())));
@@ -194,27 +193,36 @@ pub(crate) fn run(options: &ManagementOptions) -> Result<(), String> {
     endpoint.attach(cluster.observer());
     serves_http.iter().for_each(|line| log.tell(Input::Note(line.clone())));
     desk.books().incarnation = cluster.incarnation(node);
-    desk.clone().watch_links()?;
-    desk.clone().keep_registry()?;
-    desk.clone().keep_configuration()?;
-    let ready = ready_line(&config, own);
+    desk.begin_rounds()?;
     let keep = |what: &str| log.tell(Input::Note(what.to_string()));
-    let announcement = Announcement::at_once();
+    let (ready, announcement) = (ready_line(&config, own), Announcement::at_once());
     let life = Life { ready, announcement, leaves: true, on_disk, log: &keep };
     after(live(cluster, &happenings, &life)?)
 }
 
-/// Begins the cluster log, which is a file in a directory if there is one.
+/// The node's directory, if it keeps anything.
+fn directory_of(
+    is_kept: bool,
+    path: &Path,
+    node: NodeId,
+    encryption: &Encryption,
+) -> Result<Option<DataDirectory>, String> {
+    let directory = is_kept.then(|| DataDirectory::open(path, node, encryption)).transpose();
+    directory.map_err(|error| error.to_string())
+}
+
+/// Begins the cluster log, which is a file beside the node's directory if there is one.
 fn cluster_log(
     config: &ClusterConfig,
     own: &Node,
     directory: Option<&Path>,
 ) -> Result<ClusterLog, String> {
+    let beside = directory.map(|path| path.parent().unwrap_or(Path::new(".")));
     ClusterLog::start(LogSetup {
         own: own.id,
         roles: config.nodes().iter().map(|node| (node.id, node.role.to_string())).collect(),
         silence: limits(own).silence,
-        file: directory.map(|base| base.join(format!("nines_{}_cluster.log", own.id.0))),
+        file: beside.map(|base| base.join(format!("nines_{}_cluster.log", own.id.0))),
         prints: true,
     })
 }
@@ -517,6 +525,13 @@ impl Desk {
         Access::to_node(self.credentials.clone(), self.is_insecure(), expected)
     }
 
+    /// Begins what the node does again and again beside answering.
+    fn begin_rounds(self: &Arc<Self>) -> Result<(), String> {
+        self.clone().watch_links()?;
+        self.clone().keep_registry()?;
+        self.clone().keep_configuration()
+    }
+
     fn decide(&self, request: Request) -> Result<serde_json::Value, String> {
         match request {
             Request::Certificates(_) => Err("certificates are somebody else's matter".into()),
@@ -539,23 +554,7 @@ impl Desk {
             Request::Running => value(&self.started_with),
             Request::Configure(_) => Err("that takes somebody who orders it".into()),
             Request::Claim { node, role } => self.claim(NodeId(node), &role),
-            Request::Status => {
-                let others = self.other_configurations();
-                let config = self.config();
-                let books = self.books();
-                let own = (self.own, books.incarnation);
-                let state = self.board.state();
-                let mut status = ClusterStatus::of(&config, own, &state, &books.connected);
-                status.compare(&others);
-                status.unheard(&books.unheard);
-                drop(books);
-                status.warnings.extend(self.lost_links().warnings(&config));
-                status.file_differs(self.file_differs());
-                if let Some(refusal) = self.refusal() {
-                    status.refused(refusal.text);
-                }
-                value(&status)
-            }
+            Request::Status => value(&self.status()),
             Request::AcceptLoss { epoch } => self.accept_loss(epoch),
             Request::Moves => value(&growth::moves(&self.board.state())),
             Request::Grow(order) => {
@@ -576,25 +575,50 @@ impl Desk {
             Request::RotateKeys { node } => self.rotate_keys(NodeId(node)),
             Request::RotateOwnKeys => value(&NewKeys::of(NodeKeys::rotate(self.keys.as_ref())?)),
             Request::End { node, restart, force } => self.end(NodeId(node), restart, force),
-            Request::Leave { restart } => {
-                // Whoever has read the file once runs on with that as long as it is not restarted.
-                let config = self.config();
-                let running = (&*config, self.own);
-                let is_secure = self.credentials.is_some();
-                let state = self.board.state();
-                if let Some(why) =
-                    restart.then(|| hinders(&self.options, running, &state, is_secure)).flatten()
-                {
-                    return Err(format!(
-                        "node {} is not restarted, as it would not come back as it is: {why}; see \
-                         to {}, and restart it then",
-                        self.own.0,
-                        self.options.file.display()
-                    ));
-                }
-                ask_to_leave(&self.send, restart)
-            }
+            Request::Leave { restart } => self.leave(restart),
         }
+    }
+
+    /// What the cluster is now, as this node sees it.
+    fn status(&self) -> ClusterStatus {
+        let others = self.other_configurations();
+        let config = self.config();
+        let books = self.books();
+        let own = (self.own, books.incarnation);
+        let state = self.board.state();
+        let mut status = ClusterStatus::of(&config, own, &state, &books.connected);
+        status.compare(&others);
+        status.unheard(&books.unheard);
+        drop(books);
+        status.warnings.extend(self.lost_links().warnings(&config));
+        status.file_differs(self.file_differs());
+        if let Some(refusal) = self.refusal() {
+            status.refused(refusal.text);
+        }
+        status
+    }
+
+    /// Ends this node, or restarts it.
+    ///
+    /// # Errors
+    /// Where it would not come back as it is.
+    fn leave(&self, restart: bool) -> Result<serde_json::Value, String> {
+        // Whoever has read the file once runs on with that as long as it is not restarted.
+        let config = self.config();
+        let running = (&*config, self.own);
+        let is_secure = self.credentials.is_some();
+        let state = self.board.state();
+        if let Some(why) =
+            restart.then(|| hinders(&self.options, running, &state, is_secure)).flatten()
+        {
+            return Err(format!(
+                "node {} is not restarted, as it would not come back as it is: {why}; see \
+                 to {}, and restart it then",
+                self.own.0,
+                self.options.file.display()
+            ));
+        }
+        ask_to_leave(&self.send, restart)
     }
 
     /// The fingerprints of the configurations that other management nodes have which are connected.
@@ -825,9 +849,10 @@ impl Desk {
         let config = self.config();
         let found = config.node(NodeId(node));
         let found = found.ok_or_else(|| format!("node {node} is not in the configuration"))?;
-        match allowed.contains(&found.role) {
-            true => Ok(()),
-            false => Err(format!("node {node} is a {} node in the configuration", found.role)),
+        if allowed.contains(&found.role) {
+            Ok(())
+        } else {
+            Err(format!("node {node} is a {} node in the configuration", found.role))
         }
     }
 

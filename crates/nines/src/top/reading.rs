@@ -30,9 +30,10 @@ impl Reading {
                     continue;
                 };
                 let figure = figures.entry((name.to_string(), labels.to_string())).or_default();
-                *figure = match name == Metric::DataMemoryFullest.name() {
-                    true => (*figure).max(number),
-                    false => figure.saturating_add(number),
+                *figure = if name == Metric::DataMemoryFullest.name() {
+                    (*figure).max(number)
+                } else {
+                    figure.saturating_add(number)
                 };
             }
         }

@@ -175,10 +175,7 @@ impl<'a> Slots<'a> {
     #[inline]
     pub fn next_slot(&mut self) -> Result<Option<Slot<'a>>, Damage> {
         if self.left == 0 {
-            return match self.cursor.is_empty() {
-                true => Ok(None),
-                false => Err(self.wrong()),
-            };
+            return if self.cursor.is_empty() { Ok(None) } else { Err(self.wrong()) };
         }
         self.left -= 1;
         match self.decode() {

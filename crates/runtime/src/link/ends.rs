@@ -568,9 +568,12 @@ impl LinkEnds {
         let sockets = self.sockets.iter().flatten();
         let speaks = sockets.clone().filter_map(|s| s.speaks_at(self.limits.keepalive));
         let control = sockets.filter(|socket| socket.index == 0 && !socket.broken);
-        let misses = control.map(|socket| match socket.stalled || socket.socket.is_none() {
-            true => socket.heard + self.limits.silence,
-            false => socket.heard.max(socket.listening) + self.limits.stall,
+        let misses = control.map(|socket| {
+            if socket.stalled || socket.socket.is_none() {
+                socket.heard + self.limits.silence
+            } else {
+                socket.heard.max(socket.listening) + self.limits.stall
+            }
         });
         parked.chain(speaks).chain(misses).min()
     }

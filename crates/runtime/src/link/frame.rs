@@ -121,9 +121,10 @@ pub(super) fn take(
             return Err(Broken::Corrupt);
         }
         let body = &frame[HEADER..];
-        match packed {
-            true => take_messages(&unpacked(body)?, protocol, link, messages)?,
-            false => take_messages(body, protocol, link, messages)?,
+        if packed {
+            take_messages(&unpacked(body)?, protocol, link, messages)?
+        } else {
+            take_messages(body, protocol, link, messages)?
         }
         bytes = rest;
         taken.bytes += whole;

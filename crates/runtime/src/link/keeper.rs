@@ -341,10 +341,7 @@ impl Keeper {
         let Some(way) = peer.ways.get(way) else { return self.errand_failed(errand, false) };
         let asking = errand.attempt == 0;
         let renewing = matches!(peer.state, State::Renewing(_));
-        let patience = match asking || renewing {
-            true => ASK_TIMEOUT,
-            false => self.setup.limits.silence,
-        };
+        let patience = if asking || renewing { ASK_TIMEOUT } else { self.setup.limits.silence };
         match way.connect(self.setup.limits.stall) {
             Ok((socket, connected)) => {
                 let stage = Stage::Connecting(errand);
@@ -470,10 +467,11 @@ impl Keeper {
                 }
                 let began = making.began;
                 if let State::Renewing(Renewing { ended, .. }) = peer.state {
-                    return match ended && nobody {
-                        true => self.end_link(node, true),
+                    return if ended && nobody {
+                        self.end_link(node, true)
+                    } else {
                         // An attempt that was waited for in vain has been long enough a pause.
-                        false => self.abandon_until(node, began + RETRY_FIRST),
+                        self.abandon_until(node, began + RETRY_FIRST)
                     };
                 }
                 let pause = peer.pause;

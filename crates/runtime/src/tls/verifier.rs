@@ -210,10 +210,8 @@ impl Trust {
         now: UnixTime,
     ) -> Result<NodeIdentity, Distrust> {
         let says = Certificate::parse(end_entity).ok_or(Distrust::Unreadable)?;
-        let now = match self.standing.has(&fingerprint(end_entity)) {
-            true => within(now, &says),
-            false => now,
-        };
+        let now =
+            if self.standing.has(&fingerprint(end_entity)) { within(now, &says) } else { now };
         let signed = if accepts {
             let algorithms = self.provider.signature_verification_algorithms.all;
             ParsedCertificate::try_from(end_entity).and_then(|certificate| {

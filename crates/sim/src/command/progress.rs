@@ -45,9 +45,10 @@ impl Progress {
         let line = self.line(self.began.elapsed());
         let mut out = std::io::stderr().lock();
         // That nobody reads it is no reason to end.
-        let _ = match self.live {
-            true => write!(out, "\r{line}\x1b[K").and_then(|()| out.flush()),
-            false => writeln!(out, "{line}"),
+        let _ = if self.live {
+            write!(out, "\r{line}\x1b[K").and_then(|()| out.flush())
+        } else {
+            writeln!(out, "{line}")
         };
     }
 

@@ -225,10 +225,7 @@ async fn computed_sum(session: &Session, spec: ScanSpec, load: &Load) -> Result<
     };
     let width = keys.len();
     let as_rows = session.percent(30);
-    let yields = match as_rows {
-        true => Yield::Rows(vec![1]),
-        false => Yield::Groups { keys, aggregates },
-    };
+    let yields = if as_rows { Yield::Rows(vec![1]) } else { Yield::Groups { keys, aggregates } };
     let program = Program {
         inputs: vec![input(0), input(1)],
         references: None,
@@ -250,9 +247,10 @@ async fn computed_sum(session: &Session, spec: ScanSpec, load: &Load) -> Result<
                 ScalarRef::Decimal(number) => number,
                 other => panic!("{other:?} is no number"),
             };
-            match as_rows {
-                true => (count, sum) = (count + 1, sum + value(0)),
-                false => (count, sum) = (count + value(width), sum + value(width + 1)),
+            if as_rows {
+                (count, sum) = (count + 1, sum + value(0))
+            } else {
+                (count, sum) = (count + value(width), sum + value(width + 1))
             }
         }
     }

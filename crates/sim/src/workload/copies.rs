@@ -71,9 +71,10 @@ async fn tidy_up(session: &Session, base: TableId, copy: &str) -> Result<(), Ref
             Err(refusal) => return passing(Some(refusal)),
         }
     }
-    match session.definition(base).is_some_and(|table| table.journal.is_some()) {
-        true => keep_journal(session, base, false).await,
-        false => Ok(()),
+    if session.definition(base).is_some_and(|table| table.journal.is_some()) {
+        keep_journal(session, base, false).await
+    } else {
+        Ok(())
     }
 }
 

@@ -298,9 +298,10 @@ impl Family {
 
     /// Reads both tables as of a snapshot.
     async fn look(&self, session: &Session) -> Result<(), Refusal> {
-        let children = match session.percent(50) {
-            true => ScanSpec::heap(self.children.id),
-            false => ScanSpec::index(self.children.id, self.index(PARENT), ScanOrder::Ascending),
+        let children = if session.percent(50) {
+            ScanSpec::heap(self.children.id)
+        } else {
+            ScanSpec::index(self.children.id, self.index(PARENT), ScanOrder::Ascending)
         };
         let specs = [ScanSpec::heap(self.parents.id), children];
         let (epoch, [parents, children]) = scan_snapshot(session, specs).await?;

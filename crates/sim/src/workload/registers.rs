@@ -335,9 +335,10 @@ async fn lock(session: &Session, lab: &Rc<Lab>) -> Result<(), Refusal> {
         }
         counts
     };
-    let changes = match mode == LockMode::Exclusive && session.percent(50) {
-        true => vec![Change::Add(id)],
-        false => vec![],
+    let changes = if mode == LockMode::Exclusive && session.percent(50) {
+        vec![Change::Add(id)]
+    } else {
+        vec![]
     };
     let operations: Vec<_> = changes.iter().map(|change| change.operation(table)).collect();
     lab.registers.borrow_mut().begin(&changes);

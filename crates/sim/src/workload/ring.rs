@@ -112,10 +112,9 @@ impl Look {
         let counts = session.percent(30);
         let first = (!counts && session.percent(30)).then(|| 1 + session.below(5) as u32);
         let back = session.percent(50);
-        let asks = session.percent(40).then(|| match session.percent(50) {
-            true => Matching::Inner,
-            false => Matching::Anti,
-        });
+        let asks = session
+            .percent(40)
+            .then(|| if session.percent(50) { Matching::Inner } else { Matching::Anti });
         let most = GIVEN_ROWS_MAX as u64;
         let given = Some(load.ring).filter(|numbers| *numbers <= most && session.percent(30));
         Self { steps, back, asks, counts, first, given }
@@ -144,9 +143,8 @@ impl Look {
             let lookup = by(place, 0, Matching::Inner);
             Lookup { index: Some(index), range: Some(found()), ..lookup }
         };
-        let step = |step: u16| match self.back {
-            true => before(step + 1),
-            false => by(step + 1, NEXT.0, Matching::Inner),
+        let step = |step: u16| {
+            if self.back { before(step + 1) } else { by(step + 1, NEXT.0, Matching::Inner) }
         };
         let mut lookups: Vec<Lookup> = (0..self.steps).map(step).collect();
         if let Some(matching) = self.asks {
@@ -163,9 +161,10 @@ impl Look {
             lookups.insert(0, Lookup { table, version, columns, given, ..first });
         }
         let count = Aggregate { function: AggregateFunction::Count, node: None, collation: BINARY };
-        let yields = match self.counts {
-            true => Yield::Groups { keys: vec![], aggregates: vec![count] },
-            false => Yield::Rows((0..self.steps + 2).collect()),
+        let yields = if self.counts {
+            Yield::Groups { keys: vec![], aggregates: vec![count] }
+        } else {
+            Yield::Rows((0..self.steps + 2).collect())
         };
         let mut result = program((0..self.steps + 2).map(input).collect(), yields);
         let node = u16::from(self.back);

@@ -39,10 +39,7 @@ pub(super) async fn round(session: &Session, lab: &Rc<Lab>) -> Result<(), Refusa
     let count = 2 + session.below(ROWS - 1) as usize;
     let rows: Vec<i64> =
         (0..count).map(|_| left.remove(session.below(left.len() as u64) as usize)).collect();
-    let seen = match session.percent(10) {
-        true => Some(look(session, table).await?),
-        false => None,
-    };
+    let seen = if session.percent(10) { Some(look(session, table).await?) } else { None };
     let amount = 1 + session.below(9) as i64;
     let (first, last) = (rows[0], rows[rows.len() - 1]);
     let by = |row: i64| match row {

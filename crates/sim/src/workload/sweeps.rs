@@ -64,9 +64,10 @@ async fn sweeps(session: &Session, table: TableId) -> Result<(), Refusal> {
         return Ok(());
     }
     let savepoint = session.savepoint().await;
-    match session.percent(50) {
-        true => sweep(session, table).await?,
-        false => copy(session, table).await?,
+    if session.percent(50) {
+        sweep(session, table).await?
+    } else {
+        copy(session, table).await?
     }
     session.rollback_to(savepoint).await?;
     if session.percent(50) {

@@ -355,21 +355,21 @@ impl Sum {
         let is_average = call.function == AggregateFunction::Avg;
         if let Total::Double(total) = self.total {
             let value = if is_average { total / self.count as f64 } else { total };
-            return match value.is_finite() {
-                true => Ok(Datum::Double(value)),
-                false => Err(SqlError::out_of_range("DOUBLE", call.function.name())),
+            return if value.is_finite() {
+                Ok(Datum::Double(value))
+            } else {
+                Err(SqlError::out_of_range("DOUBLE", call.function.name()))
             };
         }
         let scale = call.result.sql_type.decimals;
         let total = self.total.decimal();
-        let value = match is_average {
-            true => {
-                let count = Decimal::from(self.count);
-                let more = scale.saturating_sub(total.scale());
-                let quotient = total.divide(count, more).and_then(Result::ok);
-                quotient.ok_or_else(|| overflow(call))?
-            }
-            false => total,
+        let value = if is_average {
+            let count = Decimal::from(self.count);
+            let more = scale.saturating_sub(total.scale());
+            let quotient = total.divide(count, more).and_then(Result::ok);
+            quotient.ok_or_else(|| overflow(call))?
+        } else {
+            total
         };
         Ok(Datum::Decimal(value.round(scale)))
     }
@@ -487,9 +487,10 @@ fn concat(
         }
         Ordering::Equal
     };
-    let pieces = match call.order_by.is_empty() {
-        true => pieces,
-        false => sorted_in_steps(pieces, &compare, &mut || context.step(SORT_STEPS))?,
+    let pieces = if call.order_by.is_empty() {
+        pieces
+    } else {
+        sorted_in_steps(pieces, &compare, &mut || context.step(SORT_STEPS))?
     };
     let limit = usize::try_from(context.facts.group_concat_max_len).unwrap_or(usize::MAX);
     let mut text = Vec::new();

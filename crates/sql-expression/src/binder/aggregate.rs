@@ -43,10 +43,10 @@ impl Binder<'_, '_> {
 
     /// Whether aggregates can be this block's, where we are.
     pub(super) fn hosting(&self) -> Hosting {
-        match self.is_block && (self.clause.allows_aggregates() || self.in_window) {
-            true if self.in_aggregate => Hosting::Nested,
-            true => Hosting::Allowed,
-            false => Hosting::Never,
+        if self.is_block && (self.clause.allows_aggregates() || self.in_window) {
+            if self.in_aggregate { Hosting::Nested } else { Hosting::Allowed }
+        } else {
+            Hosting::Never
         }
     }
 

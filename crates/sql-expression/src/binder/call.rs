@@ -212,9 +212,10 @@ impl Binder<'_, '_> {
             CharacterSet::Name(name) => {
                 let set = Charset::by_name(name.as_str());
                 let set = set.ok_or_else(|| SqlError::of::<1115>(&[name]))?;
-                Ok(match set == self.connection().charset() {
-                    true => self.connection(),
-                    false => set.default_collation(),
+                Ok(if set == self.connection().charset() {
+                    self.connection()
+                } else {
+                    set.default_collation()
                 })
             }
         }
@@ -233,12 +234,11 @@ impl Binder<'_, '_> {
 
     fn cast_to(&mut self, operand: Expression, kind: &CastKind) -> Result<Expression, SqlError> {
         let operand_length = operand.result.text_length();
-        let operand_size = match operand.result.is_text() {
-            true => {
-                let charset = operand.result.sql_type.collation.charset();
-                operand_length.saturating_mul(charset.max_len().into())
-            }
-            false => operand_length,
+        let operand_size = if operand.result.is_text() {
+            let charset = operand.result.sql_type.collation.charset();
+            operand_length.saturating_mul(charset.max_len().into())
+        } else {
+            operand_length
         };
         let text = match kind {
             CastKind::Binary(Some(length)) => {

@@ -455,9 +455,10 @@ impl Binder<'_, '_> {
         let operand = self.value(operand)?;
         let name = collation.as_str();
         let id = CollationId::by_name(name).ok_or_else(|| SqlError::of::<1273>(&[&name]))?;
-        let charset = match operand.result.is_text() {
-            true => operand.result.sql_type.collation.charset(),
-            false => self.connection().charset(),
+        let charset = if operand.result.is_text() {
+            operand.result.sql_type.collation.charset()
+        } else {
+            self.connection().charset()
         };
         if operand.result.sql_type.kind != TypeKind::Null && charset != id.charset() {
             return Err(SqlError::of::<1253>(&[&name, &charset.name()]));

@@ -247,10 +247,7 @@ impl Binder<'_, '_> {
         if base.frame.is_some() {
             return Err(SqlError::of::<3582>(&[&base_name]));
         }
-        let order_by = match base.order_by.is_empty() {
-            true => spec.order_by.clone(),
-            false => base.order_by,
-        };
+        let order_by = if base.order_by.is_empty() { spec.order_by.clone() } else { base.order_by };
         let (partition_by, frame) = (base.partition_by, spec.frame.clone());
         Ok(WindowSpec { base: None, partition_by, order_by, frame })
     }

@@ -140,9 +140,10 @@ fn in_doubles(
         BinaryOp::Divide => a / b,
         _ => a % b,
     };
-    match result.is_finite() {
-        true => Ok(Datum::Double(result)),
-        false => Err(context.out_of_range("DOUBLE", whole)),
+    if result.is_finite() {
+        Ok(Datum::Double(result))
+    } else {
+        Err(context.out_of_range("DOUBLE", whole))
     }
 }
 

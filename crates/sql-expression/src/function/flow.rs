@@ -104,9 +104,10 @@ fn interval(f: &mut Frame<'_, '_>) -> Evaluated {
             reached = at;
             continue;
         }
-        let below = match exact {
-            true => f.decimal(0)?.compare(&f.decimal(at)?).is_lt(),
-            false => f.double(0)? < f.double(at)?,
+        let below = if exact {
+            f.decimal(0)?.compare(&f.decimal(at)?).is_lt()
+        } else {
+            f.double(0)? < f.double(at)?
         };
         if below {
             break;

@@ -108,9 +108,10 @@ impl<'a> Frame<'a, '_> {
     /// An argument that is a quotient, with all its digits.
     fn quotient(&mut self, at: usize) -> Result<Option<Decimal>, Stop> {
         let argument = &self.call.arguments[at];
-        match argument.holds_quotient() {
-            true => Ok(Some(argument.exact_decimal(self.row, self.context)?.ok_or(Stop::Null)?)),
-            false => Ok(None),
+        if argument.holds_quotient() {
+            Ok(Some(argument.exact_decimal(self.row, self.context)?.ok_or(Stop::Null)?))
+        } else {
+            Ok(None)
         }
     }
 

@@ -208,9 +208,10 @@ fn decoded(text: &[u8]) -> Json {
 
 /// The error about an argument that is no JSON text.
 fn invalid(error: &JsonError, argument: usize, function: &str) -> SqlError {
-    match error.is_too_deep {
-        true => SqlError::of::<3157>(&[]),
-        false => SqlError::of::<3141>(&[&argument, &function, &error.message, &error.position]),
+    if error.is_too_deep {
+        SqlError::of::<3157>(&[])
+    } else {
+        SqlError::of::<3141>(&[&argument, &function, &error.message, &error.position])
     }
 }
 
@@ -278,9 +279,10 @@ fn push_key(json: &Json, out: &mut String) {
 }
 
 fn push_number(digits: &str, out: &mut String) {
-    out.push_str(match digits.contains('.') {
-        true => digits.trim_end_matches('0').trim_end_matches('.'),
-        false => digits,
+    out.push_str(if digits.contains('.') {
+        digits.trim_end_matches('0').trim_end_matches('.')
+    } else {
+        digits
     });
 }
 

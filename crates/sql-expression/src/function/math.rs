@@ -201,15 +201,16 @@ fn rounded(f: &mut Frame<'_, '_>, rounds: bool) -> Evaluated {
         _ => {
             let number = f.wide(0)?;
             let kept = round_integer(number, digits, rounds);
-            match f.result.sql_type.unsigned {
-                true => match u64::try_from(kept) {
+            if f.result.sql_type.unsigned {
+                match u64::try_from(kept) {
                     Ok(number) => Datum::UInt(number),
                     Err(_) => return Err(out_of_range(f, "BIGINT UNSIGNED")),
-                },
-                false => match i64::try_from(kept) {
+                }
+            } else {
+                match i64::try_from(kept) {
                     Ok(number) => Datum::Int(number),
                     Err(_) => return Err(out_of_range(f, "BIGINT")),
-                },
+                }
             }
         }
     })
@@ -246,10 +247,7 @@ fn out_of_range(f: &Frame<'_, '_>, kind: &str) -> Stop {
 }
 
 fn checked(f: &Frame<'_, '_>, value: f64) -> Evaluated {
-    match value.is_finite() {
-        true => Ok(Datum::Double(value)),
-        false => Err(out_of_range(f, "DOUBLE")),
-    }
+    if value.is_finite() { Ok(Datum::Double(value)) } else { Err(out_of_range(f, "DOUBLE")) }
 }
 
 /// A function that is defined everywhere; an infinite result is an error.

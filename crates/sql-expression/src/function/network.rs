@@ -113,12 +113,11 @@ fn inet6_ntoa(f: &mut Frame<'_, '_>) -> Evaluated {
     match <[u8; 16]>::try_from(&*bytes) {
         Ok(bytes) => {
             let address = Ipv6Addr::from(bytes);
-            string(match is_compatible(&address) {
-                true => {
-                    let [.., a, b, c, d] = bytes;
-                    format!("::{a}.{b}.{c}.{d}")
-                }
-                false => address.to_string(),
+            string(if is_compatible(&address) {
+                let [.., a, b, c, d] = bytes;
+                format!("::{a}.{b}.{c}.{d}")
+            } else {
+                address.to_string()
             })
         }
         Err(_) => Err(incorrect(f, &bytes)),

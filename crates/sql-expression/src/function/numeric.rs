@@ -119,13 +119,12 @@ fn shift_bytes(bytes: &[u8], by: u64, left: bool) -> Vec<u8> {
     let at = |index: Option<usize>| {
         u16::from(index.and_then(|index| bytes.get(index)).copied().unwrap_or(0))
     };
-    let shifted = (0..size).map(|place| match left {
-        true => {
+    let shifted = (0..size).map(|place| {
+        if left {
             let from = place.checked_add(whole);
             let next = from.and_then(|from| from.checked_add(1));
             ((at(from) << 8 | at(next)) << bits >> 8) as u8
-        }
-        false => {
+        } else {
             let from = place.checked_sub(whole);
             let before = from.and_then(|from| from.checked_sub(1));
             ((at(before) << 8 | at(from)) >> bits) as u8
@@ -142,9 +141,10 @@ fn bit_count_type(s: &mut Signature<'_>) -> Result<ResultType, SqlError> {
 }
 
 fn bit_count(f: &mut Frame<'_, '_>) -> Evaluated {
-    let count = match is_binary_string(f.argument(0)) {
-        true => f.text(0)?.iter().map(|byte| i64::from(byte.count_ones())).sum(),
-        false => f.bits(0)?.count_ones().into(),
+    let count = if is_binary_string(f.argument(0)) {
+        f.text(0)?.iter().map(|byte| i64::from(byte.count_ones())).sum()
+    } else {
+        f.bits(0)?.count_ones().into()
     };
     Ok(Datum::Int(count))
 }
@@ -213,18 +213,18 @@ fn conv(f: &mut Frame<'_, '_>) -> Evaluated {
     if source.is_empty() {
         return Err(Stop::Null);
     }
-    let bits = match from < 0 {
-        true => {
-            let (bits, is_negative) = read_in_base(&source, from_base);
-            let too_large = !is_negative && bits > i64::MAX as u64;
-            if too_large { i64::MAX as u64 } else { bits }
-        }
-        false => read_in_base(&source, from_base).0,
+    let bits = if from < 0 {
+        let (bits, is_negative) = read_in_base(&source, from_base);
+        let too_large = !is_negative && bits > i64::MAX as u64;
+        if too_large { i64::MAX as u64 } else { bits }
+    } else {
+        read_in_base(&source, from_base).0
     };
     let signed = bits as i64;
-    string(match to < 0 && signed < 0 {
-        true => format!("-{}", digits(signed.unsigned_abs(), to_base)),
-        false => digits(bits, to_base),
+    string(if to < 0 && signed < 0 {
+        format!("-{}", digits(signed.unsigned_abs(), to_base))
+    } else {
+        digits(bits, to_base)
     })
 }
 

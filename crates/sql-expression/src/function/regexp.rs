@@ -155,10 +155,7 @@ fn start(f: &mut Frame<'_, '_>, at: usize, whole: &str) -> Result<usize, Stop> {
 
 /// Which match is meant, from 1.
 fn occurrence(f: &mut Frame<'_, '_>, at: usize) -> Result<usize, Stop> {
-    match f.len() > at {
-        true => Ok(usize::try_from(f.integer(at)?).unwrap_or(1).max(1)),
-        false => Ok(1),
-    }
+    if f.len() > at { Ok(usize::try_from(f.integer(at)?).unwrap_or(1).max(1)) } else { Ok(1) }
 }
 
 fn like(f: &mut Frame<'_, '_>) -> Evaluated {
@@ -172,8 +169,8 @@ fn position(f: &mut Frame<'_, '_>) -> Evaluated {
     let pattern = pattern(f, 5)?;
     let from = start(f, 2, &whole)?;
     let wanted = occurrence(f, 3)?;
-    let behind = match f.len() > 4 {
-        true => match f.integer(4)? {
+    let behind = if f.len() > 4 {
+        match f.integer(4)? {
             0 => false,
             1 => true,
             _ => {
@@ -182,8 +179,9 @@ fn position(f: &mut Frame<'_, '_>) -> Evaluated {
                 )
                 .into());
             }
-        },
-        false => false,
+        }
+    } else {
+        false
     };
     let found = pattern.find_iter(&whole[from..]).nth(wanted - 1);
     Ok(Datum::Int(found.map_or(0, |found| {
@@ -206,10 +204,7 @@ fn replace(f: &mut Frame<'_, '_>) -> Evaluated {
     let replacement = f.string(2)?;
     let pattern = pattern(f, 5)?;
     let from = start(f, 3, &whole)?;
-    let wanted = match f.len() > 4 {
-        true => f.integer(4)?,
-        false => 0,
-    };
+    let wanted = if f.len() > 4 { f.integer(4)? } else { 0 };
     let mut out = whole[..from].to_owned();
     let mut at = from;
     for (number, captures) in pattern.captures_iter(&whole[from..]).enumerate() {

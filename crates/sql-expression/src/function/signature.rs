@@ -38,10 +38,7 @@ pub(crate) fn check_constants(
         }
         _ => true,
     };
-    match operands.iter().all(fits) {
-        true => Ok(()),
-        false => Err(illegal_mix(operation, collatings)),
-    }
+    if operands.iter().all(fits) { Ok(()) } else { Err(illegal_mix(operation, collatings)) }
 }
 
 /// As what numbers are computed with.

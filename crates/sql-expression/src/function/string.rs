@@ -106,10 +106,7 @@ fn count(f: &Frame<'_, '_>, at: usize, text: &[u8]) -> usize {
 
 /// The size in bytes of the first so many characters, or bytes of a binary string.
 fn size_of(is_binary: bool, text: &[u8], characters: usize) -> usize {
-    match is_binary {
-        true => text.len().min(characters),
-        false => chars_size(text, characters),
-    }
+    if is_binary { text.len().min(characters) } else { chars_size(text, characters) }
 }
 
 /// A part of an argument, without a copy where there was none yet.
@@ -129,18 +126,18 @@ fn letter_case(
     convert: fn(collation::CollationId, &[u8]) -> Vec<u8>,
 ) -> Evaluated {
     let whole = f.text(0)?;
-    match f.is_binary() {
-        true => text(whole.into_owned()),
-        false if whole.len() <= PIECE => text(convert(f.result.sql_type.collation, &whole)),
-        false => {
-            let mut converted = Vec::with_capacity(whole.len());
-            for piece in pieces(&whole) {
-                converted.extend(convert(f.result.sql_type.collation, piece));
-                f.context.step_bytes(piece.len())?;
-            }
-            text(converted)
-        }
+    if f.is_binary() {
+        return text(whole.into_owned());
     }
+    if whole.len() <= PIECE {
+        return text(convert(f.result.sql_type.collation, &whole));
+    }
+    let mut converted = Vec::with_capacity(whole.len());
+    for piece in pieces(&whole) {
+        converted.extend(convert(f.result.sql_type.collation, piece));
+        f.context.step_bytes(piece.len())?;
+    }
+    text(converted)
 }
 
 /// Bytes of a text that are worked on between two looks.

@@ -245,9 +245,10 @@ fn unit(f: &Frame<'_, '_>) -> IntervalUnit {
 
 /// The time of the statement with the digits of a second that a constant says.
 fn moment_type(s: &mut Signature<'_>, kind: TypeKind) -> Result<ResultType, SqlError> {
-    let digits = match s.arguments.is_empty() {
-        true => 0,
-        false => s.constant_integer(0).ok_or_else(|| SqlError::wrong_arguments(s.name))?,
+    let digits = if s.arguments.is_empty() {
+        0
+    } else {
+        s.constant_integer(0).ok_or_else(|| SqlError::wrong_arguments(s.name))?
     };
     let digits = u8::try_from(digits).ok().filter(|digits| *digits <= 6);
     let wrong = || SqlError::of::<1426>(&[&s.constant_integer(0).unwrap_or(7), &s.name, &6]);

@@ -88,9 +88,10 @@ fn swaps(f: &mut Frame<'_, '_>) -> Result<bool, Stop> {
 fn to_bin(f: &mut Frame<'_, '_>) -> Evaluated {
     let written = f.text(0)?;
     let Some(bytes) = parse(&written) else { return Err(incorrect(f, &written)) };
-    match swaps(f)? {
-        true => text([&bytes[6..8], &bytes[4..6], &bytes[..4], &bytes[8..]].concat()),
-        false => text(bytes),
+    if swaps(f)? {
+        text([&bytes[6..8], &bytes[4..6], &bytes[..4], &bytes[8..]].concat())
+    } else {
+        text(bytes)
     }
 }
 
@@ -99,9 +100,10 @@ fn from_bin(f: &mut Frame<'_, '_>) -> Evaluated {
     if bytes.len() != 16 {
         return Err(incorrect(f, &bytes));
     }
-    let bytes = match swaps(f)? {
-        true => [&bytes[4..8], &bytes[2..4], &bytes[..2], &bytes[8..]].concat(),
-        false => bytes.into_owned(),
+    let bytes = if swaps(f)? {
+        [&bytes[4..8], &bytes[2..4], &bytes[..2], &bytes[8..]].concat()
+    } else {
+        bytes.into_owned()
     };
     let digits = hex_of(&bytes).to_ascii_lowercase();
     let parts = [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]];

@@ -62,10 +62,13 @@ impl Form {
     /// What the stored values of a type mean.
     pub fn of(sql_type: &SqlType) -> Self {
         match &sql_type.kind {
-            kind if kind.is_integer() => match sql_type.unsigned {
-                true => Form::UInt,
-                false => Form::Int,
-            },
+            kind if kind.is_integer() => {
+                if sql_type.unsigned {
+                    Form::UInt
+                } else {
+                    Form::Int
+                }
+            }
             TypeKind::Decimal if kind_of(sql_type) == Kind::Decimal => {
                 Form::Decimal(sql_type.decimals)
             }

@@ -78,9 +78,10 @@ impl<R: AsRef<[Datum]>> Partition<'_, R> {
                 let distance = usize::try_from(distance).unwrap_or(usize::MAX);
                 let moved = |at: usize| {
                     let at = at + usize::from(side == Side::End);
-                    match following {
-                        true => at.saturating_add(distance).min(count),
-                        false => at.saturating_sub(distance),
+                    if *following {
+                        at.saturating_add(distance).min(count)
+                    } else {
+                        at.saturating_sub(distance)
                     }
                 };
                 all.map(moved).collect()
@@ -118,9 +119,10 @@ impl<R: AsRef<[Datum]>> Partition<'_, R> {
             let limit = self.limit(end, key(at), descending, context)?;
             while reached < self.rows.len() {
                 let value = key(reached);
-                let order = match value.is_null() {
-                    true => Ordering::Less,
-                    false => limit.order_of(value, sql_type, descending, context)?,
+                let order = if value.is_null() {
+                    Ordering::Less
+                } else {
+                    limit.order_of(value, sql_type, descending, context)?
                 };
                 // From here on all is in the direction of the sort.
                 let order = if descending { order.reverse() } else { order };
@@ -150,9 +152,10 @@ impl<R: AsRef<[Datum]>> Partition<'_, R> {
             FrameEnd::Distance { distance, following } => (distance, *following),
             FrameEnd::Interval { moved, comparison, following, .. } => {
                 let moment = moved.eval(std::slice::from_ref(key), context)?;
-                return Ok(match moment.is_null() {
-                    true => Limit::Beyond { following: *following },
-                    false => Limit::Moment(moment, moved, *comparison),
+                return Ok(if moment.is_null() {
+                    Limit::Beyond { following: *following }
+                } else {
+                    Limit::Moment(moment, moved, *comparison)
                 });
             }
             _ => return Err(SqlError::internal("a frame without a distance")),
@@ -221,8 +224,5 @@ fn check_distance(end: &FrameEnd, name: &str, context: &mut EvalContext) -> Resu
         Datum::Bytes(text) => text.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'-'),
         _ => false,
     };
-    match is_negative {
-        true => Err(SqlError::of::<3586>(&[&name])),
-        false => Ok(()),
-    }
+    if is_negative { Err(SqlError::of::<3586>(&[&name])) } else { Ok(()) }
 }

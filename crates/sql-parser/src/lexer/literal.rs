@@ -11,9 +11,10 @@ pub(crate) fn unquote(quoted: &[u8], backslash: bool, out: &mut Vec<u8>) {
     let mut rest = inner;
     loop {
         // What means itself is taken at once: large values have little else.
-        let next = match backslash {
-            true => memchr::memchr2(quote, b'\\', rest),
-            false => memchr::memchr(quote, rest),
+        let next = if backslash {
+            memchr::memchr2(quote, b'\\', rest)
+        } else {
+            memchr::memchr(quote, rest)
         };
         let (plain, special) = rest.split_at(next.unwrap_or(rest.len()));
         out.extend_from_slice(plain);

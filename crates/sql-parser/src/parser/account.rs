@@ -18,14 +18,14 @@ impl Parser<'_> {
             }
             return Ok(Account::CurrentUser);
         }
-        let user = match self.at(Kind::String) {
+        let user = if self.at(Kind::String) {
             // Only one string: what follows may be a password.
-            true => {
-                let mut name = Vec::new();
-                self.append_string(&mut name);
-                String::from_utf8_lossy(&name).into()
-            }
-            false => self.ident()?.as_str().into(),
+
+            let mut name = Vec::new();
+            self.append_string(&mut name);
+            String::from_utf8_lossy(&name).into()
+        } else {
+            self.ident()?.as_str().into()
         };
         let mut host = None;
         if self.at(Kind::Variable) {
@@ -47,10 +47,8 @@ impl Parser<'_> {
         if self.at_word(K::And) || self.at_word(K::Initial) {
             return Ok(self.unsupported("CREATE USER with several factors"));
         }
-        let default_roles = match self.eat_words(&[K::Default, K::Role]) {
-            true => self.accounts()?,
-            false => Vec::new(),
-        };
+        let default_roles =
+            if self.eat_words(&[K::Default, K::Role]) { self.accounts()? } else { Vec::new() };
         let options = self.account_options()?;
         let user = CreateUser { if_not_exists, users, default_roles, options };
         Ok(Statement::CreateUser(Box::new(user)))
@@ -79,9 +77,10 @@ impl Parser<'_> {
         if matches!(self.token.keyword, K::Add | K::Modify | K::Drop) || self.at(Kind::Integer) {
             return Ok(self.unsupported("ALTER USER with several factors"));
         }
-        let default_role = match self.eat_words(&[K::Default, K::Role]) {
-            true => Some(self.role_choice(false)?),
-            false => None,
+        let default_role = if self.eat_words(&[K::Default, K::Role]) {
+            Some(self.role_choice(false)?)
+        } else {
+            None
         };
         let options = self.account_options()?;
         let user = AlterUser { if_exists, users, default_role, options };
@@ -108,15 +107,15 @@ impl Parser<'_> {
         if !self.eat_word(K::Identified) {
             return Ok(spec);
         }
-        let plugin = match self.eat_word(K::With) {
-            true => Some(self.ident_or_text()?),
-            false => None,
-        };
+        let plugin = if self.eat_word(K::With) { Some(self.ident_or_text()?) } else { None };
         let secret = match self.eat_any(&[K::By, K::As]) {
-            Some(K::By) => match self.eat_words(&[K::Random, K::Password]) {
-                true => AuthenticationSecret::Random,
-                false => AuthenticationSecret::Password(self.string()?),
-            },
+            Some(K::By) => {
+                if self.eat_words(&[K::Random, K::Password]) {
+                    AuthenticationSecret::Random
+                } else {
+                    AuthenticationSecret::Password(self.string()?)
+                }
+            }
             Some(_) if plugin.is_some() => AuthenticationSecret::Stored(self.string_or_bits()?),
             None if plugin.is_some() => AuthenticationSecret::None,
             _ => return Err(self.error()),
@@ -130,9 +129,10 @@ impl Parser<'_> {
     }
 
     fn retain_current(&mut self) -> Result<bool> {
-        match self.eat_word(K::Retain) {
-            true => self.expect_words(&[K::Current, K::Password]).map(|()| true),
-            false => Ok(false),
+        if self.eat_word(K::Retain) {
+            self.expect_words(&[K::Current, K::Password]).map(|()| true)
+        } else {
+            Ok(false)
         }
     }
 
@@ -219,15 +219,19 @@ impl Parser<'_> {
                 Some(_) => PasswordOption::ExpireDays(self.days()?),
                 None => PasswordOption::Expire,
             },
-            Some(K::History) => match self.eat_word(K::Default) {
-                true => PasswordOption::History(None),
-                false => PasswordOption::History(Some(self.number()?)),
-            },
+            Some(K::History) => {
+                if self.eat_word(K::Default) {
+                    PasswordOption::History(None)
+                } else {
+                    PasswordOption::History(Some(self.number()?))
+                }
+            }
             Some(K::Reuse) => {
                 self.expect_word(K::Interval)?;
-                match self.eat_word(K::Default) {
-                    true => PasswordOption::ReuseDays(None),
-                    false => PasswordOption::ReuseDays(Some(self.days()?)),
+                if self.eat_word(K::Default) {
+                    PasswordOption::ReuseDays(None)
+                } else {
+                    PasswordOption::ReuseDays(Some(self.days()?))
                 }
             }
             Some(_) => {
@@ -299,10 +303,7 @@ impl Parser<'_> {
     pub(super) fn revoke(&mut self) -> Result<Statement> {
         self.advance();
         let if_exists = self.if_exists()?;
-        let what = match self.revokes_everything() {
-            true => Granted::Everything,
-            false => self.granted()?,
-        };
+        let what = if self.revokes_everything() { Granted::Everything } else { self.granted()? };
         self.expect_word(K::From)?;
         let from = self.accounts()?;
         let ignore_unknown = self.eat_word(K::Ignore);
@@ -365,10 +366,7 @@ impl Parser<'_> {
             }
         }
         if !self.eat_word(K::On) {
-            return match surely_privileges {
-                true => Err(self.error()),
-                false => Ok(Granted::Roles(roles)),
-            };
+            return if surely_privileges { Err(self.error()) } else { Ok(Granted::Roles(roles)) };
         }
         if surely_roles {
             return Err(self.error_before());
@@ -484,10 +482,7 @@ impl Parser<'_> {
     /// After SET, at PASSWORD.
     pub(super) fn set_password(&mut self) -> Result<Statement> {
         self.advance();
-        let account = match self.eat_word(K::For) {
-            true => Some(self.account()?),
-            false => None,
-        };
+        let account = if self.eat_word(K::For) { Some(self.account()?) } else { None };
         let password = if self.eat_word(K::To) {
             self.expect_word(K::Random)?;
             None
@@ -495,10 +490,7 @@ impl Parser<'_> {
             self.expect(Kind::Equal)?;
             Some(self.string()?)
         };
-        let replace = match self.eat_word(K::Replace) {
-            true => Some(self.string()?),
-            false => None,
-        };
+        let replace = if self.eat_word(K::Replace) { Some(self.string()?) } else { None };
         let retain_current = self.retain_current()?;
         let set = SetPassword { account, password, replace, retain_current };
         Ok(Statement::SetPassword(Box::new(set)))
@@ -513,9 +505,10 @@ impl Parser<'_> {
             return Ok(RoleChoice::None);
         }
         if self.eat_word(K::All) {
-            let except = match may_be_default && self.eat_word(K::Except) {
-                true => self.accounts()?,
-                false => Vec::new(),
+            let except = if may_be_default && self.eat_word(K::Except) {
+                self.accounts()?
+            } else {
+                Vec::new()
             };
             return Ok(RoleChoice::All(except));
         }

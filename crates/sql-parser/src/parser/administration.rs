@@ -101,9 +101,10 @@ impl Parser<'_> {
         self.advance();
         let name = self.ident()?;
         self.expect_word(K::From)?;
-        let source = match self.at(Kind::Variable) {
-            true => PrepareSource::Variable(self.user_variable()?),
-            false => PrepareSource::Text(self.string()?),
+        let source = if self.at(Kind::Variable) {
+            PrepareSource::Variable(self.user_variable()?)
+        } else {
+            PrepareSource::Text(self.string()?)
         };
         Ok(Statement::Prepare(Prepare { name, source }))
     }
@@ -112,10 +113,8 @@ impl Parser<'_> {
     pub(super) fn execute(&mut self) -> Result<Statement> {
         self.advance();
         let name = self.ident()?;
-        let variables = match self.eat_word(K::Using) {
-            true => self.list(Self::user_variable)?,
-            false => Vec::new(),
-        };
+        let variables =
+            if self.eat_word(K::Using) { self.list(Self::user_variable)? } else { Vec::new() };
         Ok(Statement::Execute(Execute { name, variables }))
     }
 

@@ -20,12 +20,11 @@ impl Parser<'_> {
         // What sets or removes partitioning stands alone or last, without a comma before it.
         let of_partitions = alter.actions.last().is_some_and(is_of_partitions);
         if self.at_partitioning() && !of_partitions {
-            let partitioning = match self.eat_word(K::Remove) {
-                true => {
-                    self.expect_word(K::Partitioning)?;
-                    None
-                }
-                false => Some(Box::new(self.partitioning()?)),
+            let partitioning = if self.eat_word(K::Remove) {
+                self.expect_word(K::Partitioning)?;
+                None
+            } else {
+                Some(Box::new(self.partitioning()?))
             };
             alter.actions.push(AlterAction::Partitioning(partitioning));
         }
@@ -96,10 +95,8 @@ impl Parser<'_> {
                     return Err(self.error());
                 }
                 let charset = self.charset_or_default()?;
-                let collation = match self.eat_word(K::Collate) {
-                    true => Some(self.collation_name()?),
-                    false => None,
-                };
+                let collation =
+                    if self.eat_word(K::Collate) { Some(self.collation_name()?) } else { None };
                 Ok(AlterAction::ConvertCharset(charset, collation))
             }
             K::Order => Ok(AlterAction::OrderBy(self.order_by()?)),
@@ -161,9 +158,10 @@ impl Parser<'_> {
         }
         self.advance();
         self.list(|parser| {
-            let action = match parser.at_table_constraint() {
-                true => AlterAction::AddConstraint(parser.table_constraint()?),
-                false => AlterAction::AddColumn(Box::new(parser.column_definition()?), None),
+            let action = if parser.at_table_constraint() {
+                AlterAction::AddConstraint(parser.table_constraint()?)
+            } else {
+                AlterAction::AddColumn(Box::new(parser.column_definition()?), None)
             };
             actions.push(action);
             Ok(())
@@ -175,9 +173,10 @@ impl Parser<'_> {
         if self.eat_word(K::First) {
             return Ok(Some(ColumnPosition::First));
         }
-        match self.eat_word(K::After) {
-            true => Ok(Some(ColumnPosition::After(self.ident()?))),
-            false => Ok(None),
+        if self.eat_word(K::After) {
+            Ok(Some(ColumnPosition::After(self.ident()?)))
+        } else {
+            Ok(None)
         }
     }
 
@@ -192,10 +191,8 @@ impl Parser<'_> {
             }
             K::Index | K::Key => {
                 self.advance();
-                let name = match self.at_word(K::Primary) {
-                    true => self.take_ident()?,
-                    false => self.ident()?,
-                };
+                let name =
+                    if self.at_word(K::Primary) { self.take_ident()? } else { self.ident()? };
                 return Ok(AlterAction::DropIndex(name));
             }
             K::Foreign => {
@@ -324,9 +321,10 @@ impl Parser<'_> {
     }
 
     fn partition_choice(&mut self) -> Result<PartitionChoice> {
-        match self.eat_word(K::All) {
-            true => Ok(PartitionChoice::All),
-            false => self.list(Self::ident).map(PartitionChoice::Names),
+        if self.eat_word(K::All) {
+            Ok(PartitionChoice::All)
+        } else {
+            self.list(Self::ident).map(PartitionChoice::Names)
         }
     }
 

@@ -61,10 +61,7 @@ impl Parser<'_> {
     /// After SHOW, at BACKUP or BACKUPS.
     pub(super) fn show_backups(&mut self) -> Result<Show> {
         if self.eat_word(K::Backup) {
-            return match self.eat_text("JOBS") {
-                true => Ok(Show::BackupJobs),
-                false => Err(self.error()),
-            };
+            return if self.eat_text("JOBS") { Ok(Show::BackupJobs) } else { Err(self.error()) };
         }
         self.advance();
         if self.eat_any(&[K::From, K::In]).is_none() {
@@ -100,28 +97,33 @@ impl Parser<'_> {
 
     fn backup_rest(&mut self, subject: BackupSubject, restores: bool) -> Result<Backup> {
         let place = self.string()?;
-        let until = match restores && self.eat_word(K::Until) {
-            true if self.eat_text("EPOCH") => Some(Until::Epoch(self.number()?)),
-            true => Some(Until::Time(self.string()?)),
-            false => None,
+        let until = if restores && self.eat_word(K::Until) {
+            if self.eat_text("EPOCH") {
+                Some(Until::Epoch(self.number()?))
+            } else {
+                Some(Until::Time(self.string()?))
+            }
+        } else {
+            None
         };
         let options = self.backup_options()?;
         Ok(Backup { subject, place, until, options })
     }
 
     fn backup_options(&mut self) -> Result<Vec<BackupOption>> {
-        match self.eat_word(K::With) {
-            true => self.list(Self::backup_option),
-            false => Ok(Vec::new()),
-        }
+        if self.eat_word(K::With) { self.list(Self::backup_option) } else { Ok(Vec::new()) }
     }
 
     pub(super) fn backup_option(&mut self) -> Result<BackupOption> {
         let name = self.ident()?;
-        let value = match self.eat(Kind::Equal) {
-            false => None,
-            true if self.at(Kind::String) => Some(BackupValue::Text(self.string()?)),
-            true => Some(BackupValue::Number(self.number()?)),
+        let value = if self.eat(Kind::Equal) {
+            if self.at(Kind::String) {
+                Some(BackupValue::Text(self.string()?))
+            } else {
+                Some(BackupValue::Number(self.number()?))
+            }
+        } else {
+            None
         };
         Ok(BackupOption { name, value })
     }

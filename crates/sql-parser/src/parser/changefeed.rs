@@ -21,14 +21,16 @@ impl Parser<'_> {
         let condition = self.eat_word(K::Where).then(|| self.expr()).transpose()?;
         self.expect_word(K::Into)?;
         let target = self.string()?;
-        let options = match self.eat_word(K::With) {
-            true if self.eat(Kind::Open) => {
+        let options = if self.eat_word(K::With) {
+            if self.eat(Kind::Open) {
                 let options = self.list(Self::backup_option)?;
                 self.expect(Kind::Close)?;
                 options
+            } else {
+                self.list(Self::backup_option)?
             }
-            true => self.list(Self::backup_option)?,
-            false => Vec::new(),
+        } else {
+            Vec::new()
         };
         let create = CreateChangefeed { if_not_exists, name, tables, condition, target, options };
         Ok(Statement::CreateChangefeed(Box::new(create)))

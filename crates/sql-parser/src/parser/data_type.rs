@@ -85,10 +85,13 @@ impl Parser<'_> {
             K::Nchar => self.char(true),
             K::National => {
                 match self.eat_any(&[K::Char, K::Character, K::Varchar, K::Varcharacter]) {
-                    Some(K::Char | K::Character) => match self.eat_word(K::Varying) {
-                        true => self.varchar(true),
-                        false => self.char(true),
-                    },
+                    Some(K::Char | K::Character) => {
+                        if self.eat_word(K::Varying) {
+                            self.varchar(true)
+                        } else {
+                            self.char(true)
+                        }
+                    }
                     Some(_) => self.varchar(true),
                     None => Err(self.error()),
                 }
@@ -134,12 +137,13 @@ impl Parser<'_> {
 
     fn double(&mut self, real: bool) -> Result<DataType> {
         self.eat_word(K::Precision);
-        let digits = match self.at(Kind::Open) {
-            false => None,
-            true => match self.precision_and_scale()? {
+        let digits = if self.at(Kind::Open) {
+            match self.precision_and_scale()? {
                 (Some(precision), Some(scale)) => Some((precision, scale)),
                 _ => return Err(self.error_before()),
-            },
+            }
+        } else {
+            None
         };
         Ok(DataType::Double { digits, real, numeric: self.numeric_attributes() })
     }

@@ -266,18 +266,20 @@ impl Parser<'_> {
             }
             K::Like => {
                 let pattern = Box::new(self.simple_expr()?);
-                let escape = match self.eat_word(K::Escape) {
-                    true => Some(Box::new(self.simple_expr()?)),
-                    false => None,
+                let escape = if self.eat_word(K::Escape) {
+                    Some(Box::new(self.simple_expr()?))
+                } else {
+                    None
                 };
                 Ok(Expr::Like { operand, pattern, escape, negated })
             }
             K::Regexp | K::Rlike => {
                 let pattern = self.bit_expr()?;
                 let matched = call("regexp_like", vec![*operand, pattern]);
-                Ok(match negated {
-                    true => Expr::Unary { op: UnaryOp::Not, operand: Box::new(matched) },
-                    false => matched,
+                Ok(if negated {
+                    Expr::Unary { op: UnaryOp::Not, operand: Box::new(matched) }
+                } else {
+                    matched
                 })
             }
             K::Sounds => {
@@ -359,14 +361,15 @@ impl Parser<'_> {
 
     fn interval(&mut self) -> Result<Interval> {
         self.expect_word(K::Interval)?;
-        let amount = match self.at(Kind::Open) {
-            true => match self.parenthesised()? {
+        let amount = if self.at(Kind::Open) {
+            match self.parenthesised()? {
                 Parenthesised::List(list) if list.len() > 1 => {
                     return Ok(Interval::Function(call("interval", list)));
                 }
                 first => self.expr_from(first.into_expr())?,
-            },
-            false => self.expr()?,
+            }
+        } else {
+            self.expr()?
         };
         Ok(Interval::Amount(Box::new(amount), self.interval_unit()?))
     }

@@ -225,18 +225,12 @@ impl Parser<'_> {
 
     /// PARTITION (…), if it is next.
     pub(super) fn partition_list(&mut self) -> Result<Vec<Ident>> {
-        match self.eat_word(K::Partition) {
-            true => self.ident_list(),
-            false => Ok(Vec::new()),
-        }
+        if self.eat_word(K::Partition) { self.ident_list() } else { Ok(Vec::new()) }
     }
 
     /// AS, if it is next; the word itself may be left out.
     pub(super) fn table_alias(&mut self) -> Result<Option<Ident>> {
-        match self.eat_word(K::As) || self.at_ident() {
-            true => self.ident().map(Some),
-            false => Ok(None),
-        }
+        if self.eat_word(K::As) || self.at_ident() { self.ident().map(Some) } else { Ok(None) }
     }
 
     fn index_hints(&mut self) -> Result<Vec<IndexHint>> {
@@ -254,10 +248,7 @@ impl Parser<'_> {
             if self.eat_any(&[K::Index, K::Key]).is_none() {
                 return Err(self.error());
             }
-            let scope = match self.eat_word(K::For) {
-                true => Some(self.index_hint_scope()?),
-                false => None,
-            };
+            let scope = if self.eat_word(K::For) { Some(self.index_hint_scope()?) } else { None };
             self.expect(Kind::Open)?;
             let empty = kind == IndexHintKind::Use && self.at(Kind::Close);
             let indexes = if empty { Vec::new() } else { self.list(Self::index_name)? };
@@ -268,10 +259,7 @@ impl Parser<'_> {
 
     /// The name of an index, of which PRIMARY is one.
     fn index_name(&mut self) -> Result<Ident> {
-        match self.at_word(K::Primary) {
-            true => self.take_ident(),
-            false => self.ident(),
-        }
+        if self.at_word(K::Primary) { self.take_ident() } else { self.ident() }
     }
 
     fn index_hint_scope(&mut self) -> Result<IndexHintScope> {
@@ -323,10 +311,7 @@ impl Parser<'_> {
             return Ok(JsonTableColumn::Ordinality(name));
         }
         let data_type = self.data_type()?;
-        let collation = match self.eat_word(K::Collate) {
-            true => Some(self.collation_name()?),
-            false => None,
-        };
+        let collation = if self.eat_word(K::Collate) { Some(self.collation_name()?) } else { None };
         let exists = self.eat_word(K::Exists);
         self.expect_word(K::Path)?;
         let path = self.text()?;

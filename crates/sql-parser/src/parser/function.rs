@@ -173,9 +173,10 @@ impl Parser<'_> {
             K::Unicode => "ucs2",
             K::Byte => "binary",
             _ => {
-                return match self.eat_charset()? {
-                    true => self.charset_or_default().map(Some),
-                    false => Ok(None),
+                return if self.eat_charset()? {
+                    self.charset_or_default().map(Some)
+                } else {
+                    Ok(None)
                 };
             }
         };
@@ -200,10 +201,8 @@ impl Parser<'_> {
 
     fn char_function(&mut self) -> Result<Expr> {
         let arguments = self.list(Self::expr)?;
-        let charset = match self.eat_word(K::Using) {
-            true => Some(Box::new(self.charset_or_default()?)),
-            false => None,
-        };
+        let charset =
+            if self.eat_word(K::Using) { Some(Box::new(self.charset_or_default()?)) } else { None };
         Ok(Expr::Char { arguments, charset })
     }
 
@@ -313,9 +312,10 @@ impl Parser<'_> {
         let document = self.expr()?;
         self.expect(Kind::Comma)?;
         let path = self.text()?;
-        let returning = match self.eat_word(K::Returning) {
-            true => Some(CastTarget { kind: self.cast_kind()?, array: false, time_zone: None }),
-            false => None,
+        let returning = if self.eat_word(K::Returning) {
+            Some(CastTarget { kind: self.cast_kind()?, array: false, time_zone: None })
+        } else {
+            None
         };
         let mut value = JsonValue { document, path, returning, on_empty: None, on_error: None };
         while !self.at(Kind::Close) {
@@ -353,10 +353,7 @@ impl Parser<'_> {
         if !matches!(expr, Expr::Literal(_)) {
             return Err(self.error_before());
         }
-        Ok(match minus {
-            true => Expr::Unary { op: UnaryOp::Minus, operand: Box::new(expr) },
-            false => expr,
-        })
+        Ok(if minus { Expr::Unary { op: UnaryOp::Minus, operand: Box::new(expr) } } else { expr })
     }
 
     fn modulo(&mut self) -> Result<Expr> {

@@ -32,10 +32,7 @@ impl Parser<'_> {
     /// After DROP, at INDEX.
     pub(super) fn drop_index(&mut self) -> Result<Statement> {
         self.advance();
-        let name = match self.at_word(K::Primary) {
-            true => self.take_ident()?,
-            false => self.ident()?,
-        };
+        let name = if self.at_word(K::Primary) { self.take_ident()? } else { self.ident()? };
         self.expect_word(K::On)?;
         let table = self.object_name()?;
         let (algorithm, lock) = self.algorithm_and_lock()?;

@@ -25,10 +25,7 @@ impl Parser<'_> {
         self.expect_words(&[K::Into, K::Table])?;
         let table = self.object_name()?;
         let partitions = self.partition_list()?;
-        let charset = match self.eat_charset()? {
-            true => Some(self.charset_or_default()?),
-            false => None,
-        };
+        let charset = if self.eat_charset()? { Some(self.charset_or_default()?) } else { None };
         let mut rows_identified = None;
         if xml && self.eat_words(&[K::Rows, K::Identified]) {
             self.expect_word(K::By)?;
@@ -44,10 +41,8 @@ impl Parser<'_> {
             }
         }
         let columns = self.load_columns()?;
-        let assignments = match self.eat_word(K::Set) {
-            true => self.list(Self::assignment)?,
-            false => Vec::new(),
-        };
+        let assignments =
+            if self.eat_word(K::Set) { self.list(Self::assignment)? } else { Vec::new() };
         Ok(Statement::LoadData(Box::new(LoadData {
             xml,
             local,
@@ -80,9 +75,12 @@ impl Parser<'_> {
         }
         let mut columns = Vec::new();
         if !self.at(Kind::Close) {
-            columns = self.list(|parser| match parser.at(Kind::Variable) {
-                true => parser.user_variable().map(LoadColumn::Variable),
-                false => parser.column_ref().map(LoadColumn::Column),
+            columns = self.list(|parser| {
+                if parser.at(Kind::Variable) {
+                    parser.user_variable().map(LoadColumn::Variable)
+                } else {
+                    parser.column_ref().map(LoadColumn::Column)
+                }
             })?;
         }
         self.expect(Kind::Close)?;

@@ -61,10 +61,8 @@ impl Parser<'_> {
         }
         if self.at(Kind::Open) && !self.at_query_or_parenthesis() {
             self.advance();
-            let columns = match self.at(Kind::Close) {
-                true => Vec::new(),
-                false => self.list(Self::column_ref)?,
-            };
+            let columns =
+                if self.at(Kind::Close) { Vec::new() } else { self.list(Self::column_ref)? };
             self.expect(Kind::Close)?;
             insert.columns = Some(columns);
         }
@@ -239,8 +237,5 @@ fn refuse_order<T>(order_by: &[T], limit: bool, statement: &str) -> Result<()> {
     if !order_by.is_empty() {
         return Err(ParseError::incorrect_usage(statement, "ORDER BY"));
     }
-    match limit {
-        true => Err(ParseError::incorrect_usage(statement, "LIMIT")),
-        false => Ok(()),
-    }
+    if limit { Err(ParseError::incorrect_usage(statement, "LIMIT")) } else { Ok(()) }
 }

@@ -234,9 +234,10 @@ impl Parser<'_> {
 
     fn match_against(&mut self) -> Result<Expr> {
         self.advance();
-        let columns = match self.at(Kind::Open) {
-            true => self.parenthesised_list(Self::column_ref)?,
-            false => self.list(Self::column_ref)?,
+        let columns = if self.at(Kind::Open) {
+            self.parenthesised_list(Self::column_ref)?
+        } else {
+            self.list(Self::column_ref)?
         };
         self.expect_word(K::Against)?;
         self.expect(Kind::Open)?;
@@ -256,9 +257,10 @@ impl Parser<'_> {
     /// `@name`, or `@name := value`.
     fn variable_operand(&mut self) -> Result<Expr> {
         let variable = self.user_variable()?;
-        match self.eat(Kind::Assign) {
-            true => Ok(Expr::Assign { variable, value: self.boxed_expr()? }),
-            false => Ok(Expr::UserVariable(variable)),
+        if self.eat(Kind::Assign) {
+            Ok(Expr::Assign { variable, value: self.boxed_expr()? })
+        } else {
+            Ok(Expr::UserVariable(variable))
         }
     }
 

@@ -60,9 +60,10 @@ impl Parser<'_> {
                 let is_range = word == K::Range;
                 if self.eat_word(K::Columns) {
                     let columns = self.ident_list()?;
-                    return Ok(match is_range {
-                        true => PartitionMethod::RangeColumns(columns),
-                        false => PartitionMethod::ListColumns(columns),
+                    return Ok(if is_range {
+                        PartitionMethod::RangeColumns(columns)
+                    } else {
+                        PartitionMethod::ListColumns(columns)
                     });
                 }
                 let expr = self.parenthesised_expr()?;
@@ -80,10 +81,7 @@ impl Parser<'_> {
     pub(super) fn partition_definition(&mut self) -> Result<PartitionDefinition> {
         self.expect_word(K::Partition)?;
         let name = self.ident()?;
-        let values = match self.eat_word(K::Values) {
-            true => Some(self.partition_values()?),
-            false => None,
-        };
+        let values = if self.eat_word(K::Values) { Some(self.partition_values()?) } else { None };
         let options = self.partition_options()?;
         let mut subpartitions = Vec::new();
         if self.at(Kind::Open) {
@@ -109,9 +107,8 @@ impl Parser<'_> {
         if self.eat_word(K::Maxvalue) {
             return Ok(PartitionValues::LessThan(vec![None]));
         }
-        let bounds = self.parenthesised_list(|parser| match parser.eat_word(K::Maxvalue) {
-            true => Ok(None),
-            false => parser.expr().map(Some),
+        let bounds = self.parenthesised_list(|parser| {
+            if parser.eat_word(K::Maxvalue) { Ok(None) } else { parser.expr().map(Some) }
         })?;
         Ok(PartitionValues::LessThan(bounds))
     }

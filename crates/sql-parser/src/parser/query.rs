@@ -210,10 +210,7 @@ impl Parser<'_> {
 
     /// WHERE, if it is next.
     pub(super) fn filter(&mut self) -> Result<Option<Expr>> {
-        match self.eat_word(K::Where) {
-            true => self.expr().map(Some),
-            false => Ok(None),
-        }
+        if self.eat_word(K::Where) { self.expr().map(Some) } else { Ok(None) }
     }
 
     fn select_options(&mut self, select: &mut Select) -> Result<()> {
@@ -243,17 +240,19 @@ impl Parser<'_> {
             *option = true;
             self.advance();
         }
-        match all && select.distinct {
-            true => Err(ParseError::incorrect_usage("ALL", "DISTINCT")),
-            false => Ok(()),
+        if all && select.distinct {
+            Err(ParseError::incorrect_usage("ALL", "DISTINCT"))
+        } else {
+            Ok(())
         }
     }
 
     fn select_items(&mut self) -> Result<Vec<SelectItem>> {
         // A star alone can only be the first.
-        let mut items = match self.eat(Kind::Star) {
-            true => vec![SelectItem::Wildcard],
-            false => vec![self.select_item()?],
+        let mut items = if self.eat(Kind::Star) {
+            vec![SelectItem::Wildcard]
+        } else {
+            vec![self.select_item()?]
         };
         while self.eat(Kind::Comma) {
             items.push(self.select_item()?);
@@ -333,10 +332,7 @@ impl Parser<'_> {
         };
         self.advance();
         self.advance();
-        let tables = match self.eat_word(K::Of) {
-            true => self.list(Self::object_name)?,
-            false => Vec::new(),
-        };
+        let tables = if self.eat_word(K::Of) { self.list(Self::object_name)? } else { Vec::new() };
         let wait = if self.eat_word(K::Nowait) {
             LockWait::NoWait
         } else if self.eat_word(K::Skip) {
@@ -356,19 +352,20 @@ impl Parser<'_> {
         match self.eat_any(&[K::Outfile, K::Dumpfile]) {
             Some(K::Outfile) => {
                 let path = self.text()?;
-                let charset = match self.eat_charset()? {
-                    true => Some(self.charset_or_default()?),
-                    false => None,
-                };
+                let charset =
+                    if self.eat_charset()? { Some(self.charset_or_default()?) } else { None };
                 let mut format = FileFormat::default();
                 self.file_format(&mut format)?;
                 Ok(Some(IntoTarget::Outfile { path, charset, format: Box::new(format) }))
             }
             Some(_) => Ok(Some(IntoTarget::Dumpfile(self.text()?))),
             None => {
-                let variables = self.list(|parser| match parser.at(Kind::Variable) {
-                    true => parser.user_variable().map(IntoVariable::User),
-                    false => parser.ident().map(IntoVariable::Local),
+                let variables = self.list(|parser| {
+                    if parser.at(Kind::Variable) {
+                        parser.user_variable().map(IntoVariable::User)
+                    } else {
+                        parser.ident().map(IntoVariable::Local)
+                    }
                 })?;
                 Ok(Some(IntoTarget::Variables(variables)))
             }

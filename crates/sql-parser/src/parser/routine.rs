@@ -77,9 +77,10 @@ impl Parser<'_> {
     }
 
     fn body(&mut self) -> Result<Box<str>> {
-        match self.at(Kind::End) || self.at(Kind::Semicolon) {
-            true => Err(self.error()),
-            false => Ok(self.rest_of_text()),
+        if self.at(Kind::End) || self.at(Kind::Semicolon) {
+            Err(self.error())
+        } else {
+            Ok(self.rest_of_text())
         }
     }
 

@@ -34,9 +34,10 @@ impl Parser<'_> {
         let has_name = self.at_ident() && !self.at_database_option();
         let name = if has_name { Some(self.ident()?) } else { None };
         let options = self.database_options()?;
-        match options.is_empty() {
-            true => Err(self.error()),
-            false => Ok(Statement::AlterDatabase(AlterDatabase { name, options })),
+        if options.is_empty() {
+            Err(self.error())
+        } else {
+            Ok(Statement::AlterDatabase(AlterDatabase { name, options }))
         }
     }
 
@@ -66,12 +67,13 @@ impl Parser<'_> {
             } else if !said_default && self.eat_word(K::Read) {
                 self.expect_word(K::Only)?;
                 self.eat(Kind::Equal);
-                let value = match self.eat_word(K::Default) {
-                    true => None,
-                    false => match self.number()? {
+                let value = if self.eat_word(K::Default) {
+                    None
+                } else {
+                    match self.number()? {
                         number @ (0 | 1) => Some(number == 1),
                         _ => return Err(self.error_before()),
-                    },
+                    }
                 };
                 options.push(DatabaseOption::ReadOnly(value));
             } else if said_default {

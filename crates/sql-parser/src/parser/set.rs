@@ -140,31 +140,24 @@ impl Parser<'_> {
         system: bool,
     ) -> Result<VariableTarget> {
         // `SET DEFAULT.key_buffer_size` is the default key cache.
-        let first = match self.at_word(K::Default) && self.peek().kind == Kind::Dot {
-            true => self.take_lower_ident()?,
-            false => lower(&self.ident()?),
+        let first = if self.at_word(K::Default) && self.peek().kind == Kind::Dot {
+            self.take_lower_ident()?
+        } else {
+            lower(&self.ident()?)
         };
-        let (component, name) = match self.eat(Kind::Dot) {
-            true => (Some(first), self.lower_word()?),
-            false => (None, first),
-        };
+        let (component, name) =
+            if self.eat(Kind::Dot) { (Some(first), self.lower_word()?) } else { (None, first) };
         Ok(VariableTarget { scope, system, component, name })
     }
 
     fn assignment_sign(&mut self) -> Result<()> {
-        match self.eat(Kind::Assign) {
-            true => Ok(()),
-            false => self.expect(Kind::Equal),
-        }
+        if self.eat(Kind::Assign) { Ok(()) } else { self.expect(Kind::Equal) }
     }
 
     fn set_names(&mut self) -> Result<SetItem> {
         self.advance();
         let charset = self.charset_or_default()?;
-        let collation = match self.eat_word(K::Collate) {
-            true => Some(self.collation_name()?),
-            false => None,
-        };
+        let collation = if self.eat_word(K::Collate) { Some(self.collation_name()?) } else { None };
         Ok(SetItem::Names(charset, collation))
     }
 

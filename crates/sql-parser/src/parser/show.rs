@@ -44,9 +44,10 @@ impl Parser<'_> {
                 self.expect_word(if open { K::Tables } else { K::Status })?;
                 let schema = self.show_schema()?;
                 let filter = self.show_filter()?;
-                match open {
-                    true => Show::OpenTables { schema, filter },
-                    false => Show::TableStatus { schema, filter },
+                if open {
+                    Show::OpenTables { schema, filter }
+                } else {
+                    Show::TableStatus { schema, filter }
                 }
             }
             K::Events => {
@@ -94,18 +95,16 @@ impl Parser<'_> {
         if self.eat_word(K::Like) {
             return self.string().map(ShowFilter::Like);
         }
-        match self.eat_word(K::Where) {
-            true => self.expr().map(ShowFilter::Where),
-            false => Ok(ShowFilter::None),
+        if self.eat_word(K::Where) {
+            self.expr().map(ShowFilter::Where)
+        } else {
+            Ok(ShowFilter::None)
         }
     }
 
     /// FROM or IN a schema, if it is next.
     fn show_schema(&mut self) -> Result<Option<Ident>> {
-        match self.eat_any(&[K::From, K::In]).is_some() {
-            true => self.ident().map(Some),
-            false => Ok(None),
-        }
+        if self.eat_any(&[K::From, K::In]).is_some() { self.ident().map(Some) } else { Ok(None) }
     }
 
     /// FROM a table, and a second FROM for its schema.
@@ -209,10 +208,7 @@ impl Parser<'_> {
 
     fn show_engine(&mut self) -> Result<Show> {
         self.advance();
-        let name = match self.eat_word(K::All) {
-            true => None,
-            false => Some(self.ident_or_text()?),
-        };
+        let name = if self.eat_word(K::All) { None } else { Some(self.ident_or_text()?) };
         let what = match self.eat_any(&[K::Status, K::Mutex, K::Logs]) {
             Some(K::Status) => EngineReport::Status,
             Some(K::Mutex) => EngineReport::Mutex,
@@ -266,10 +262,7 @@ impl Parser<'_> {
                 Ok(kind.into())
             })?;
         }
-        let query = match self.eat_words(&[K::For, K::Query]) {
-            true => Some(self.number()?),
-            false => None,
-        };
+        let query = if self.eat_words(&[K::For, K::Query]) { Some(self.number()?) } else { None };
         Ok(Show::Profile { kinds, query, limit: self.limit()? })
     }
 
@@ -311,9 +304,6 @@ impl Parser<'_> {
     }
 
     pub(super) fn channel(&mut self) -> Result<Option<Box<str>>> {
-        match self.eat_words(&[K::For, K::Channel]) {
-            true => self.text().map(Some),
-            false => Ok(None),
-        }
+        if self.eat_words(&[K::For, K::Channel]) { self.text().map(Some) } else { Ok(None) }
     }
 }

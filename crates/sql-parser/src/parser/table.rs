@@ -55,9 +55,10 @@ impl Parser<'_> {
     }
 
     fn table_element(&mut self, body: &mut TableBody) -> Result<()> {
-        match self.at_table_constraint() {
-            true => body.constraints.push(self.table_constraint()?),
-            false => body.columns.push(self.column_definition()?),
+        if self.at_table_constraint() {
+            body.constraints.push(self.table_constraint()?)
+        } else {
+            body.columns.push(self.column_definition()?)
         }
         Ok(())
     }
@@ -347,14 +348,15 @@ impl Parser<'_> {
         self.expect_word(K::References)?;
         let table = self.object_name()?;
         let columns = self.optional_ident_list()?;
-        let matching = match self.eat_word(K::Match) {
-            true => match self.eat_any(&[K::Full, K::Partial, K::Simple]) {
+        let matching = if self.eat_word(K::Match) {
+            match self.eat_any(&[K::Full, K::Partial, K::Simple]) {
                 Some(K::Full) => Some(ForeignKeyMatch::Full),
                 Some(K::Partial) => Some(ForeignKeyMatch::Partial),
                 Some(_) => Some(ForeignKeyMatch::Simple),
                 None => return Err(self.error()),
-            },
-            false => None,
+            }
+        } else {
+            None
         };
         let (mut on_delete, mut on_update) = (None, None);
         while self.at_word(K::On) {
@@ -530,20 +532,22 @@ impl Parser<'_> {
             | K::AutoextendSize
             | K::Nodegroup => {
                 self.option_word();
-                let value = match self.eat_word(K::Default) {
-                    true => None,
-                    false if word == K::AutoextendSize => Some(self.size()?),
-                    false => Some(self.number()?),
+                let value = if self.eat_word(K::Default) {
+                    None
+                } else if word == K::AutoextendSize {
+                    Some(self.size()?)
+                } else {
+                    Some(self.number()?)
                 };
                 Ok(Some(TableOption::Number { name: name.into(), value }))
             }
             K::InsertMethod => {
                 self.option_word();
-                let value =
-                    match self.at_text("FIRST") || self.at_text("LAST") || self.at_text("NO") {
-                        true => self.take_lower_ident()?,
-                        false => return Err(self.error()),
-                    };
+                let value = if self.at_text("FIRST") || self.at_text("LAST") || self.at_text("NO") {
+                    self.take_lower_ident()?
+                } else {
+                    return Err(self.error());
+                };
                 let value = value.as_str().into();
                 Ok(Some(TableOption::Text { name: name.into(), value }))
             }

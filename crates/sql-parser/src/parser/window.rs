@@ -11,9 +11,10 @@ impl Parser<'_> {
     /// At OVER.
     pub(super) fn over(&mut self) -> Result<Over> {
         self.expect_word(K::Over)?;
-        match self.at(Kind::Open) {
-            true => self.window_spec().map(Over::Spec),
-            false => self.ident().map(Over::Name),
+        if self.at(Kind::Open) {
+            self.window_spec().map(Over::Spec)
+        } else {
+            self.ident().map(Over::Name)
         }
     }
 
@@ -28,9 +29,10 @@ impl Parser<'_> {
         self.expect(Kind::Open)?;
         // ROWS and GROUPS are reserved; PARTITION and ORDER too: any identifier is the base.
         let base = if self.at_ident() { Some(self.ident()?) } else { None };
-        let partition_by = match self.eat_words(&[K::Partition, K::By]) {
-            true => self.list(Self::expr)?,
-            false => Vec::new(),
+        let partition_by = if self.eat_words(&[K::Partition, K::By]) {
+            self.list(Self::expr)?
+        } else {
+            Vec::new()
         };
         let order_by = self.order_by()?;
         let unit = match self.eat_any(&[K::Rows, K::Range, K::Groups]) {
@@ -48,18 +50,14 @@ impl Parser<'_> {
     }
 
     fn window_frame(&mut self, unit: FrameUnit) -> Result<WindowFrame> {
-        let (start, end) = match self.eat_word(K::Between) {
-            true => {
-                let start = self.frame_bound()?;
-                self.expect_word(K::And)?;
-                (start, Some(self.frame_bound()?))
-            }
-            false => (self.frame_bound()?, None),
+        let (start, end) = if self.eat_word(K::Between) {
+            let start = self.frame_bound()?;
+            self.expect_word(K::And)?;
+            (start, Some(self.frame_bound()?))
+        } else {
+            (self.frame_bound()?, None)
         };
-        let exclude = match self.eat_word(K::Exclude) {
-            true => Some(self.frame_exclusion()?),
-            false => None,
-        };
+        let exclude = if self.eat_word(K::Exclude) { Some(self.frame_exclusion()?) } else { None };
         Ok(WindowFrame { unit, start, end, exclude })
     }
 

@@ -458,9 +458,10 @@ impl Printer<'_> {
             self.put(".");
         }
         let name = call.name.as_str();
-        match call.schema.is_none() && is_plain_function(name, call.arguments.len()) {
-            true => self.put(name),
-            false => self.quoted_name(name),
+        if call.schema.is_none() && is_plain_function(name, call.arguments.len()) {
+            self.put(name)
+        } else {
+            self.quoted_name(name)
         }
         self.put("(");
         self.exprs(&call.arguments);

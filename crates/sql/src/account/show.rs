@@ -211,12 +211,11 @@ fn rules(text: &mut String, record: &Record) {
     });
     if record.attempts > 0 || record.lock_days.is_some() || record.lock_unbounded {
         text.push_str(&format!(" FAILED_LOGIN_ATTEMPTS {}", record.attempts));
-        match record.lock_unbounded {
-            true => text.push_str(" PASSWORD_LOCK_TIME UNBOUNDED"),
-            false => {
-                let days = record.lock_days.unwrap_or_default();
-                text.push_str(&format!(" PASSWORD_LOCK_TIME {days}"));
-            }
+        if record.lock_unbounded {
+            text.push_str(" PASSWORD_LOCK_TIME UNBOUNDED")
+        } else {
+            let days = record.lock_days.unwrap_or_default();
+            text.push_str(&format!(" PASSWORD_LOCK_TIME {days}"));
         }
     }
 }

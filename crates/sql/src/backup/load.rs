@@ -195,9 +195,10 @@ impl Work<'_> {
         self.replaced = plan.replaced();
         let lives = session.kernel.cluster().restarts.len();
         let count = plan.tables.len();
-        let rows = match self.options.structure_only {
-            true => 0,
-            false => plan.tables.iter().map(|of| self.contents.tables[of.saved].rows).sum(),
+        let rows = if self.options.structure_only {
+            0
+        } else {
+            plan.tables.iter().map(|of| self.contents.tables[of.saved].rows).sum()
         };
         let now = session.kernel.now();
         self.job.tell(|job| {
@@ -387,22 +388,24 @@ impl Work<'_> {
     /// Has foreign keys refer to the new names of parents that are restored too, and to the
     /// database that a table comes into where they referred to the one that it comes from.
     fn find_parents(&self, plan: &mut Plan) {
-        let from = |other: &Target| match self.options.data_only {
-            // The definitions are those that are there, and so are the names in them.
-            true => other.name.clone(),
-            false => self.saved(other.saved),
+        let from = |other: &Target| {
+            if self.options.data_only {
+                // The definitions are those that are there, and so are the names in them.
+                other.name.clone()
+            } else {
+                self.saved(other.saved)
+            }
         };
         let names: Vec<(TableName, TableName)> =
             plan.tables.iter().map(|other| (from(other), other.name.clone())).collect();
         for target in &mut plan.tables {
-            let own = match self.options.data_only {
-                true => target.name.clone(),
-                false => self.saved(target.saved),
-            };
+            let own =
+                if self.options.data_only { target.name.clone() } else { self.saved(target.saved) };
             for key in &mut target.definition.foreign_keys {
-                let found = match key.parent == own {
-                    true => Some(&target.name),
-                    false => names.iter().find(|(from, _)| *from == key.parent).map(|(_, to)| to),
+                let found = if key.parent == own {
+                    Some(&target.name)
+                } else {
+                    names.iter().find(|(from, _)| *from == key.parent).map(|(_, to)| to)
                 };
                 if let Some(parent) = found {
                     key.parent = parent.clone();
@@ -445,9 +448,10 @@ impl Work<'_> {
         let known: Vec<usize> = keys.filter(|(_, key)| is_known(key)).map(|key| key.0).collect();
         let is_checked =
             session.variables.foreign_key_checks && known.len() < definition.foreign_keys.len();
-        let maker = match is_checked {
-            true => Some(RowMaker::new(&mut Planner::new(session, &[]), &definition, false)?),
-            false => None,
+        let maker = if is_checked {
+            Some(RowMaker::new(&mut Planner::new(session, &[]), &definition, false)?)
+        } else {
+            None
         };
         let is_raw = false;
         let definition = definition.clone();

@@ -314,10 +314,7 @@ async fn rows(
         }
         let found = rows.len() as u64;
         for row in rows {
-            let row = match is_large {
-                true => completed(reader, row).await?,
-                false => row,
-            };
+            let row = if is_large { completed(reader, row).await? } else { row };
             columns.iter().for_each(|at| encode(&row[*at], &mut buffer));
             if buffer.len() >= PORTION {
                 let next = Vec::with_capacity(PORTION + PORTION / 4);
@@ -446,9 +443,10 @@ fn add(
     chosen: &mut Chosen,
 ) -> Result<(), SqlError> {
     let (database, name) = (database.to_owned(), name.to_owned());
-    match is_view(table) {
-        true => chosen.views.push(SavedView { database, name, text: text(&table.description)? }),
-        false => chosen.tables.push((TableName { database, name }, table.clone())),
+    if is_view(table) {
+        chosen.views.push(SavedView { database, name, text: text(&table.description)? })
+    } else {
+        chosen.tables.push((TableName { database, name }, table.clone()))
     }
     Ok(())
 }

@@ -90,9 +90,10 @@ impl History {
             return Ok(());
         }
         let since = *self.free.entry(open.id).or_insert(kernel.now());
-        match kernel.now().since(since) >= GRACE {
-            true => definition_log::resolve(kernel, open).await,
-            false => Ok(()),
+        if kernel.now().since(since) >= GRACE {
+            definition_log::resolve(kernel, open).await
+        } else {
+            Ok(())
         }
     }
 
@@ -155,10 +156,13 @@ impl History {
             let place = place(entry).filter(|place| *place <= epoch)?;
             Some((before(entry)?, place, entry.id))
         });
-        gone.map(|(table, place, number)| match place == epoch {
-            true => (self.judge(table), Some(number)),
-            // Who wrote it did not know yet that the table has gone.
-            false => (Known::Nothing, None),
+        gone.map(|(table, place, number)| {
+            if place == epoch {
+                (self.judge(table), Some(number))
+            } else {
+                // Who wrote it did not know yet that the table has gone.
+                (Known::Nothing, None)
+            }
         })
     }
 
@@ -170,10 +174,7 @@ impl History {
             let is_parts = in_catalog || known.any(|one| one.id == base && is_of(one));
             return if is_parts { Known::Parts(table) } else { Known::Nothing };
         }
-        match definition_log::is_seen(&table.name) {
-            true => Known::Rows(table),
-            false => Known::Nothing,
-        }
+        if definition_log::is_seen(&table.name) { Known::Rows(table) } else { Known::Nothing }
     }
 }
 

@@ -241,10 +241,11 @@ fn explicit_collation(
 ) -> bool {
     let Some(character) = data_type.character_attributes() else { return false };
     let charset = character.charset.is_some() || character.binary;
-    match rules.from_catalog {
+    if rules.from_catalog {
         // The canonical text repeats a collation that is not its character set's default.
-        true => charset && attributes.collation.is_some(),
-        false => charset || attributes.collation.is_some(),
+        charset && attributes.collation.is_some()
+    } else {
+        charset || attributes.collation.is_some()
     }
 }
 

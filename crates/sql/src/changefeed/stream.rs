@@ -249,9 +249,10 @@ impl Sending<'_> {
         let out = self.out.link().0.clone();
         // What was written goes out: nothing may follow for long.
         out.drain().await;
-        match self.kernel.now().since(self.sent) >= HEARTBEAT {
-            true => self.mark().await,
-            false => self.check_connection(),
+        if self.kernel.now().since(self.sent) >= HEARTBEAT {
+            self.mark().await
+        } else {
+            self.check_connection()
         }
     }
 

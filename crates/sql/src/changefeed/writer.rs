@@ -254,12 +254,11 @@ impl Writer {
         if *from == to {
             return Ok(());
         }
-        match row::go_on(&self.kernel, number, from, &to).await? {
-            true => {
-                self.feed.place = to;
-                Ok(())
-            }
-            false => Err(End::Left),
+        if row::go_on(&self.kernel, number, from, &to).await? {
+            self.feed.place = to;
+            Ok(())
+        } else {
+            Err(End::Left)
         }
     }
 

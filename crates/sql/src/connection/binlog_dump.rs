@@ -26,9 +26,10 @@ impl Connection {
         if self.session.login.is_expired {
             return Err(account_error::must_change_password());
         }
-        match self.session.rights()?.global.has(Privileges::REPLICATION_SLAVE) {
-            true => Ok(()),
-            false => Err(account_error::needs("REPLICATION SLAVE")),
+        if self.session.rights()?.global.has(Privileges::REPLICATION_SLAVE) {
+            Ok(())
+        } else {
+            Err(account_error::needs("REPLICATION SLAVE"))
         }
     }
 

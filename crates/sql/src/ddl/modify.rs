@@ -57,10 +57,11 @@ pub(super) fn widened(
         return None;
     }
     let kernel = &altered.old.table.columns[usize::from(before.column.0)];
-    let column_type = match storage_type(from) == storage_type(to) {
+    let column_type = if storage_type(from) == storage_type(to) {
         // Of a large value a part may lie in the row: how much, the kernel knows alone.
-        true => kernel.column_type,
-        false => storage_type(to),
+        kernel.column_type
+    } else {
+        storage_type(to)
     };
     let (name, default) = (after.name.clone(), kernel.default.clone());
     let column = Column { name, column_type, nullable: after.nullable, default };

@@ -314,13 +314,12 @@ impl DryRun {
             asked.for_each(|(_, check)| *check = CheckedBy::DataNodes);
         }
         if let Operator::Lookup { scan, .. } = operator {
-            let by = |condition: &Formula| match joined
-                .others
-                .iter()
-                .any(|other| std::ptr::eq(*other, condition))
-            {
-                true => CheckedBy::SqlNode(Obstacle::because("it has no translation")),
-                false => CheckedBy::DataNodes,
+            let by = |condition: &Formula| {
+                if joined.others.iter().any(|other| std::ptr::eq(*other, condition)) {
+                    CheckedBy::SqlNode(Obstacle::because("it has no translation"))
+                } else {
+                    CheckedBy::DataNodes
+                }
             };
             self.checks.insert(&raw const **scan, scan.conditions.iter().map(by).collect());
         }

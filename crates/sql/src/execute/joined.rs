@@ -128,10 +128,11 @@ impl<'p> JoinedScan<'p> {
             part.add_columns(&mut all);
             let mut trial = ProgramBuilder::new(&all, context);
             let left = part.across(run, &mut trial);
-            match left.is_empty() {
-                true => {}
-                false if part.inner() => others.extend(left),
-                false => return because("a condition of the join is left to the SQL node"),
+            if left.is_empty() {
+            } else if part.inner() {
+                others.extend(left)
+            } else {
+                return because("a condition of the join is left to the SQL node");
             }
         }
         let mut trial = ProgramBuilder::new(&all, context);
@@ -235,9 +236,10 @@ impl<'p> JoinedScan<'p> {
             return because("conditions are left to the SQL node");
         }
         let mut builder = self.result(run)?;
-        match builder.first_rows(order, rows) {
-            true => self.plan(places, builder).map(|(plan, _)| plan),
-            false => because("what is sorted by has no translation"),
+        if builder.first_rows(order, rows) {
+            self.plan(places, builder).map(|(plan, _)| plan)
+        } else {
+            because("what is sorted by has no translation")
         }
     }
 
@@ -383,9 +385,10 @@ impl<'c, 'p: 'c> Part<'c, 'p> {
 /// Conditions that can be evaluated at once; those that wait for something keep the join here.
 fn ready<'f>(conditions: impl Iterator<Item = &'f Formula>) -> Result<Vec<&'f Formula>, Obstacle> {
     let conditions: Vec<&Formula> = conditions.collect();
-    match conditions.iter().all(|condition| condition.is_ready()) {
-        true => Ok(conditions),
-        false => because("a condition waits for a subquery or a function"),
+    if conditions.iter().all(|condition| condition.is_ready()) {
+        Ok(conditions)
+    } else {
+        because("a condition waits for a subquery or a function")
     }
 }
 
@@ -423,9 +426,10 @@ fn check_table(run: &Run<'_>, scan: &TableScan) -> Result<(), Obstacle> {
         return because("a table is temporary");
     }
     let columns = scan.kernel_columns();
-    match table.large.as_ref().is_some_and(|large| columns.contains(&large.references)) {
-        true => because("values are wanted that may lie outside of their rows"),
-        false => Ok(()),
+    if table.large.as_ref().is_some_and(|large| columns.contains(&large.references)) {
+        because("values are wanted that may lie outside of their rows")
+    } else {
+        Ok(())
     }
 }
 

@@ -307,9 +307,10 @@ impl Loader {
             match target {
                 Target::Column(_) if !is_there => {}
                 Target::Column(at) => {
-                    row[*at] = match datum.is_null() {
-                        true => self.null(run, *at)?,
-                        false => self.maker.store(run, *at, datum, &text)?,
+                    row[*at] = if datum.is_null() {
+                        self.null(run, *at)?
+                    } else {
+                        self.maker.store(run, *at, datum, &text)?
                     };
                     given[*at] = true;
                 }
@@ -386,9 +387,10 @@ impl Loader {
         let (operations, complete): (Vec<_>, Vec<_>) = complete
             .into_iter()
             .map(|New { values, row, id }| {
-                let operation = match self.replace {
-                    true => ClientOperation::upsert(table, values),
-                    false => ClientOperation::insert(table, values),
+                let operation = if self.replace {
+                    ClientOperation::upsert(table, values)
+                } else {
+                    ClientOperation::insert(table, values)
                 };
                 (operation.of_version(definition.table.version), (row, id))
             })
@@ -461,9 +463,10 @@ impl Loader {
         }
         let mut batch = Batch::default();
         for New { values, row, .. } in rows {
-            let operation = match self.replace {
-                true => ClientOperation::upsert(table.id, values.clone()),
-                false => ClientOperation::insert(table.id, values.clone()),
+            let operation = if self.replace {
+                ClientOperation::upsert(table.id, values.clone())
+            } else {
+                ClientOperation::insert(table.id, values.clone())
             };
             batch.push(operation.of_version(table.version), row.clone());
             batch.refer(&self.maker, values, None, &[])?;

@@ -99,9 +99,10 @@ impl PointSelect {
             let pick = |(number, at): (usize, &usize)| {
                 let sql_type = &definition.columns[self.scan.wanted[*at]].sql_type;
                 // The last use of a value takes it: it may be a large one.
-                let value = match self.picked[number + 1..].contains(at) {
-                    true => values[*at].clone(),
-                    false => std::mem::replace(&mut values[*at], Value::Null),
+                let value = if self.picked[number + 1..].contains(at) {
+                    values[*at].clone()
+                } else {
+                    std::mem::replace(&mut values[*at], Value::Null)
                 };
                 local_datum(value, sql_type, time_zone)
             };

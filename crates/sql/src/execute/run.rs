@@ -122,12 +122,11 @@ impl DiskWaiter for Run<'_> {
     async fn wait_for_disk(&self, turns: &mut u32) -> Result<(), SqlError> {
         *turns += 1;
         let kernel = &self.session.kernel;
-        match *turns <= DISK_TURNS {
-            true => kernel.breathe().await?,
-            false => {
-                kernel.check_interrupt()?;
-                kernel.sleep(DISK_PAUSE).await?;
-            }
+        if *turns <= DISK_TURNS {
+            kernel.breathe().await?
+        } else {
+            kernel.check_interrupt()?;
+            kernel.sleep(DISK_PAUSE).await?;
         }
         self.session.shared.pace.resume();
         Ok(())

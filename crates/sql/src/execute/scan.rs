@@ -547,9 +547,10 @@ fn locate_ranges(
         .into_iter()
         .map(|(low, high)| ScanRange::Index { index, lower: end(low), upper: end(high), order })
         .collect();
-    Ok(match ranges.is_empty() {
-        true => Located::Nothing,
-        false => Located::Ranges { ranges, exact: all_exact },
+    Ok(if ranges.is_empty() {
+        Located::Nothing
+    } else {
+        Located::Ranges { ranges, exact: all_exact }
     })
 }
 

@@ -81,9 +81,12 @@ impl Run<'_> {
                 return Ok(Some(rows));
             }
         } else {
-            let most = || match search.by_index {
-                true => (Estimates::new(self.session).of(&subplan.plan.root).cost / SEARCH) as u32,
-                false => 0,
+            let most = || {
+                if search.by_index {
+                    (Estimates::new(self.session).of(&subplan.plan.root).cost / SEARCH) as u32
+                } else {
+                    0
+                }
             };
             let mut searched = match self.searched.remove(&id) {
                 Some(searched) => searched,

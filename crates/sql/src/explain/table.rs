@@ -242,16 +242,14 @@ fn notes(step: &Step<'_>, read: &TableRead<'_>) -> Vec<String> {
     }
     if !read.kept.is_empty() {
         let by_key = read.joined || matches!(read.access, "const" | "eq_ref");
-        let why = |(text, why): &(String, String)| match why.starts_with(text.as_str()) {
-            true => why.clone(),
-            false => format!("{text}: {why}"),
+        let why = |(text, why): &(String, String)| {
+            if why.starts_with(text.as_str()) { why.clone() } else { format!("{text}: {why}") }
         };
-        notes.push(match by_key {
-            true => "Using where".to_owned(),
-            false => {
-                let whys: Vec<String> = read.kept.iter().map(why).collect();
-                format!("Using where (not pushed: {})", whys.join(", "))
-            }
+        notes.push(if by_key {
+            "Using where".to_owned()
+        } else {
+            let whys: Vec<String> = read.kept.iter().map(why).collect();
+            format!("Using where (not pushed: {})", whys.join(", "))
         });
     }
     if read.is_limited() {

@@ -102,12 +102,10 @@ fn step(of: &Step<'_>, depth: usize, text: &mut String) {
     of.blocks.iter().for_each(|inner| block(inner, depth + 1, text));
 }
 
-#[expect(clippy::too_many_lines, reason = "an arm for each operator")]
 fn title(of: &Step<'_>) -> String {
     let words = |joiner: &str| of.words.join(joiner);
-    let with = |title: &str, joiner: &str| match of.words.is_empty() {
-        true => title.to_owned(),
-        false => format!("{title}: {}", words(joiner)),
+    let with = |title: &str, joiner: &str| {
+        if of.words.is_empty() { title.to_owned() } else { format!("{title}: {}", words(joiner)) }
     };
     let side = |outer: bool| if outer { "left" } else { "inner" };
     match of.operator {

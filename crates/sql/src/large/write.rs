@@ -320,14 +320,14 @@ fn rewritten(
             let key = key_of(table, &row);
             change.distribution = distribution(table, &key);
             change.removed = old;
-            match is_new {
+            if is_new {
                 // An upsert would replace a row that somebody has added by then, and leave its
                 // parts behind.
-                true => {
-                    change.upserted = Some((key, row.clone()));
-                    OperationAction::Insert { row }
-                }
-                false => OperationAction::Upsert { row },
+
+                change.upserted = Some((key, row.clone()));
+                OperationAction::Insert { row }
+            } else {
+                OperationAction::Upsert { row }
             }
         }
         OperationAction::Update { key, condition, mut assignments } => {

@@ -156,10 +156,12 @@ fn finished(
     // Values that may be others the next time are computed once, before they are sorted by. Where
     // they are not sorted by, rows that LIMIT leaves out have none.
     let early = distinct || order_by.iter().any(|(expression, _, _)| expression.is_volatile());
-    let sort = |root: Operator, keys: Vec<SortBy>, bounds: &Option<Bounds>| match keys.is_empty() {
-        true => root,
-        // Where all rows are counted, none is left out by the sort.
-        false => {
+    let sort = |root: Operator, keys: Vec<SortBy>, bounds: &Option<Bounds>| {
+        if keys.is_empty() {
+            root
+        } else {
+            // Where all rows are counted, none is left out by the sort.
+
             let limit = bounds.clone().filter(|_| !counts);
             Operator::Sort { input: Box::new(root), keys, limit }
         }

@@ -281,9 +281,10 @@ impl JoinPlanner<'_> {
         let (keys, rest) = self.hash_keys(across, before, &of_tree);
         let left = Box::new(input);
         let join = JoinSpec { outer, conditions: formulas(rest), right_places };
-        Ok(match keys.is_empty() {
-            true => Operator::LoopJoin { left, right, join },
-            false => Operator::HashJoin { left, right, keys, join },
+        Ok(if keys.is_empty() {
+            Operator::LoopJoin { left, right, join }
+        } else {
+            Operator::HashJoin { left, right, keys, join }
         })
     }
 

@@ -197,20 +197,17 @@ fn plan_with(
 ) -> Result<QueryPlan, SqlError> {
     let BlockParts { tables, tree, bound, width, .. } = ingredients;
     let results = bound.outputs.iter().map(|output| output.expression.result.clone()).collect();
-    let root = match bound.is_of_rows() {
-        true => {
-            let conditions = bound.conditions.iter().chain(more).cloned().collect();
-            let joins = JoinPlanner { tables, width: *width, pauses: &bound.pauses };
-            let input = joins.plan(tree.clone(), conditions)?;
-            let outputs = bound.outputs.iter();
-            let expressions = outputs.map(|output| Formula::new(output.expression.clone()));
-            Operator::Project { input: Box::new(input), expressions: expressions.collect() }
-        }
-        false => {
-            let mut block = ingredients.clone();
-            block.bound.conditions.extend_from_slice(more);
-            block.operators()?
-        }
+    let root = if bound.is_of_rows() {
+        let conditions = bound.conditions.iter().chain(more).cloned().collect();
+        let joins = JoinPlanner { tables, width: *width, pauses: &bound.pauses };
+        let input = joins.plan(tree.clone(), conditions)?;
+        let outputs = bound.outputs.iter();
+        let expressions = outputs.map(|output| Formula::new(output.expression.clone()));
+        Operator::Project { input: Box::new(input), expressions: expressions.collect() }
+    } else {
+        let mut block = ingredients.clone();
+        block.bound.conditions.extend_from_slice(more);
+        block.operators()?
     };
     Ok(QueryPlan {
         subqueries: subqueries.to_vec(),

@@ -54,10 +54,11 @@ pub(super) fn order(
     let is_asked = asked.iter().any(|before| !before.is_empty());
     let search = Search { planner, parts, conditions, needs, asked };
     let best = search.best()?;
-    match best.steps.len() < parts.len() && is_asked {
+    if best.steps.len() < parts.len() && is_asked {
         // What is asked for cannot be.
-        true => Search { asked: vec![BTreeSet::new(); parts.len()], ..search }.best(),
-        false => Ok(best),
+        Search { asked: vec![BTreeSet::new(); parts.len()], ..search }.best()
+    } else {
+        Ok(best)
     }
 }
 
@@ -186,12 +187,11 @@ impl Search<'_> {
                 continue;
             }
             usable.push(condition.clone());
-            match needs.is_subset(tables) {
-                true => own.push(condition),
-                false => {
-                    let others = needs.difference(tables).copied().collect();
-                    *ties.entry(others).or_insert(1.0) *= self.join_share(condition, done, tables);
-                }
+            if needs.is_subset(tables) {
+                own.push(condition)
+            } else {
+                let others = needs.difference(tables).copied().collect();
+                *ties.entry(others).or_insert(1.0) *= self.join_share(condition, done, tables);
             }
         }
         let all = self.size(tree);
@@ -227,16 +227,15 @@ impl Search<'_> {
                 before * LOOKUP + rows * JOIN
             }
             Some((AccessPath::Ranges { .. }, found)) => {
-                match alone.as_ref().is_some_and(|(_, by_itself)| *by_itself <= found) {
-                    true => f64::INFINITY,
-                    false => {
-                        // What the sizes of both tables say may be more.
-                        let each = found.max(rows / before).max(1.0);
-                        let in_one = matches!(tree, JoinTree::Table(at)
+                if alone.as_ref().is_some_and(|(_, by_itself)| *by_itself <= found) {
+                    f64::INFINITY
+                } else {
+                    // What the sizes of both tables say may be more.
+                    let each = found.max(rows / before).max(1.0);
+                    let in_one = matches!(tree, JoinTree::Table(at)
                             if self.planner.asks_one_partition(*at, &usable, done));
-                        let opening = if in_one { RANGE_OF_PARTITION } else { RANGE };
-                        before * (opening + each * (LOOK + SEND_ROW)) + rows * JOIN
-                    }
+                    let opening = if in_one { RANGE_OF_PARTITION } else { RANGE };
+                    before * (opening + each * (LOOK + SEND_ROW)) + rows * JOIN
                 }
             }
             _ => f64::INFINITY,

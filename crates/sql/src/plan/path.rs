@@ -557,9 +557,10 @@ fn column_of(
         None => target.definition.computed_column(expression, target.offset)?,
     };
     let column = target.definition.columns.get(place)?;
-    let fits = match column.sql_type.kind.is_text() {
-        true => collation == Some(column.sql_type.collation),
-        false => collation.is_none() || !matches!(column.sql_type.kind, TypeKind::Json),
+    let fits = if column.sql_type.kind.is_text() {
+        collation == Some(column.sql_type.collation)
+    } else {
+        collation.is_none() || !matches!(column.sql_type.kind, TypeKind::Json)
     };
     fits.then_some(place)
 }

@@ -157,15 +157,16 @@ impl<'s> Planner<'s> {
     ) -> Result<Rc<TableDefinition>, SqlError> {
         let name = self.session.table_name(name)?;
         // A view means what it meant when it was made, when there was no such table.
-        let definition = match self.views.are_empty() {
-            true => self.session.definition_named(&name)?,
-            false => match self.session.permanent_named(&name) {
+        let definition = if self.views.are_empty() {
+            self.session.definition_named(&name)?
+        } else {
+            match self.session.permanent_named(&name) {
                 Err(error) if error.code() == 1146 && self.session.has_temporary(&name) => {
                     let text = format!("View's SELECT refers to a temporary table '{}'", name.name);
                     return Err(SqlError::new(1352, "HY000", text));
                 }
                 found => found?,
-            },
+            }
         };
         // Other sessions of the worker share what is kept.
         self.once |= definition.is_temporary();

@@ -173,9 +173,10 @@ fn bounds(condition: &Expression, columns: &dyn Columns) -> Option<(u32, f64, f6
     let (side, low, high) = match &condition.node {
         Node::Compare(compare) => {
             let is_column = |side: &Expression| side.as_column().is_some();
-            let (side, value, op) = match is_column(&compare.left) {
-                true => (&compare.left, &compare.right, compare.op),
-                false => (&compare.right, &compare.left, flipped(compare.op)),
+            let (side, value, op) = if is_column(&compare.left) {
+                (&compare.left, &compare.right, compare.op)
+            } else {
+                (&compare.right, &compare.left, flipped(compare.op))
             };
             let column = columns.column(side)?;
             let value = columns.value(value)?;

@@ -96,9 +96,12 @@ impl Planner<'_> {
         });
         (self.views.database, self.common, self.hints) = (database, common, hints);
         self.views.inside.pop();
-        planned.map_err(|error| match self.views.inside.is_empty() && is_about_names(&error) {
-            true => SqlError::of::<1356>(&[&name.database, &name.name]),
-            false => error,
+        planned.map_err(|error| {
+            if self.views.inside.is_empty() && is_about_names(&error) {
+                SqlError::of::<1356>(&[&name.database, &name.name])
+            } else {
+                error
+            }
         })
     }
 }

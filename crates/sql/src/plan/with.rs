@@ -31,13 +31,12 @@ pub(crate) fn define(
         if with.tables[..at].iter().any(same) {
             return Err(SqlError::of::<1066>(&[&name]));
         }
-        let plan = match with.recursive {
-            true => recursive(planner, table, parent)?,
-            false => {
-                let mut plan = planner.plan_query(&table.query, parent)?;
-                from::rename(&mut plan, &table.columns)?;
-                plan
-            }
+        let plan = if with.recursive {
+            recursive(planner, table, parent)?
+        } else {
+            let mut plan = planner.plan_query(&table.query, parent)?;
+            from::rename(&mut plan, &table.columns)?;
+            plan
         };
         planner.common.add(name, plan, parent);
     }

@@ -40,12 +40,11 @@ impl<K: Ord + Copy> Suspects<K> {
     /// Takes note of whether a claim is free; whether it has been for so long that nobody will come
     /// back to it.
     fn is_given_up(&mut self, of: K, is_free: bool, now: Instant) -> bool {
-        match is_free {
-            true => now.since(*self.0.entry(of).or_insert(now)) >= GRACE,
-            false => {
-                self.0.remove(&of);
-                false
-            }
+        if is_free {
+            now.since(*self.0.entry(of).or_insert(now)) >= GRACE
+        } else {
+            self.0.remove(&of);
+            false
         }
     }
 }

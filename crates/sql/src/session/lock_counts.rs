@@ -27,12 +27,11 @@ impl Suspects {
     /// Takes note of whether a holder was found dead; since when it is known to be.
     pub(super) fn see(&self, claim: u64, is_dead: bool, now: Instant) -> Option<Instant> {
         let mut suspects = self.0.borrow_mut();
-        match is_dead {
-            true => Some(*suspects.entry(claim).or_insert(now)),
-            false => {
-                suspects.remove(&claim);
-                None
-            }
+        if is_dead {
+            Some(*suspects.entry(claim).or_insert(now))
+        } else {
+            suspects.remove(&claim);
+            None
         }
     }
 }

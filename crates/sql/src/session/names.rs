@@ -34,10 +34,7 @@ impl Session {
 
     /// Refuses a database that is not there.
     pub(crate) fn check_database(&self, name: &str) -> Result<(), SqlError> {
-        match self.database_exists(name) {
-            true => Ok(()),
-            false => Err(error::unknown_database(name)),
-        }
+        if self.database_exists(name) { Ok(()) } else { Err(error::unknown_database(name)) }
     }
 
     /// A table's name with its database, which need not exist.

@@ -65,9 +65,10 @@ impl Session {
 
     /// How long the client may say nothing, in seconds.
     pub(crate) fn idle_timeout(&self) -> u64 {
-        let seconds = match self.interactive {
-            true => self.variables.interactive_timeout,
-            false => self.variables.wait_timeout,
+        let seconds = if self.interactive {
+            self.variables.interactive_timeout
+        } else {
+            self.variables.wait_timeout
         };
         seconds.max(1)
     }

@@ -162,12 +162,11 @@ pub(super) async fn limit_value(
 /// SHOW COUNT(*) WARNINGS, SHOW COUNT(*) ERRORS.
 pub(super) fn diagnostics_count(session: &Session, errors_only: bool) -> Listing {
     let diagnostics = &session.diagnostics;
-    let (heading, count) = match errors_only {
-        true => ("@@session.error_count", diagnostics.error_count),
-        false => {
-            let all = diagnostics.warning_count + diagnostics.error_count;
-            ("@@session.warning_count", all)
-        }
+    let (heading, count) = if errors_only {
+        ("@@session.error_count", diagnostics.error_count)
+    } else {
+        let all = diagnostics.warning_count + diagnostics.error_count;
+        ("@@session.warning_count", all)
     };
     let mut listing = Listing::new([(heading, unsigned())]);
     listing.push(vec![Datum::UInt(count)]);

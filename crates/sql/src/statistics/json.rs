@@ -13,12 +13,11 @@ pub(crate) fn histogram(values: &TableValues, column: &ColumnValues, sql_type: &
     let mut out = String::from("{\"buckets\": [");
     for (at, Bucket { low, high, up_to, distinct }) in column.buckets.iter().enumerate() {
         let (comma, low) = (if at > 0 { ", " } else { "" }, literal(low, sql_type));
-        let _ = match single {
-            true => write!(out, "{comma}[{low}, {up_to:?}]"),
-            false => {
-                let high = literal(high, sql_type);
-                write!(out, "{comma}[{low}, {high}, {up_to:?}, {}]", distinct.round() as u64)
-            }
+        let _ = if single {
+            write!(out, "{comma}[{low}, {up_to:?}]")
+        } else {
+            let high = literal(high, sql_type);
+            write!(out, "{comma}[{low}, {high}, {up_to:?}, {}]", distinct.round() as u64)
         };
     }
     let kind = if single { "singleton" } else { "equi-height" };

@@ -151,9 +151,10 @@ async fn take(
                     values.push(value);
                 }
             }
-            match careful {
-                true => kernel.sleep(REST).await?,
-                false => kernel.breathe().await?,
+            if careful {
+                kernel.sleep(REST).await?
+            } else {
+                kernel.breathe().await?
             }
             if bytes > BYTES_MAX {
                 return Ok(sample);

@@ -136,10 +136,8 @@ impl Wide {
                 return Some(Self([u64::MAX; 4]));
             }
             // Ten times the remainder may not fit when the divisor has all of its digits.
-            let (digit, left) = match rest.digits() > 75 {
-                true => return None,
-                false => rest.times_small(10).divide(divisor),
-            };
+            let (digit, left) =
+                if rest.digits() > 75 { return None } else { rest.times_small(10).divide(divisor) };
             quotient = quotient.times_small(10).plus(digit);
             rest = left;
         }

@@ -86,9 +86,10 @@ impl SqlType {
     /// The smallest and the largest integer of the type; those of 64 bits for other types.
     pub fn integer_range(&self) -> (i128, i128) {
         let bits = self.kind.integer_bits().unwrap_or(64);
-        match self.unsigned {
-            true => (0, (1 << bits) - 1),
-            false => (-(1 << (bits - 1)), (1 << (bits - 1)) - 1),
+        if self.unsigned {
+            (0, (1 << bits) - 1)
+        } else {
+            (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
         }
     }
 

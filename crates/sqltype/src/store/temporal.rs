@@ -29,9 +29,10 @@ impl Storing<'_, '_, '_> {
         from: &SqlType,
         otherwise: Problem,
     ) -> Result<(), Problem> {
-        let problem = match self.converter.mode.strict {
-            true => self.place.incorrect_temporal(kind, &shown(datum, from)),
-            false => otherwise,
+        let problem = if self.converter.mode.strict {
+            self.place.incorrect_temporal(kind, &shown(datum, from))
+        } else {
+            otherwise
         };
         self.fail(problem)
     }
@@ -94,9 +95,10 @@ impl Storing<'_, '_, '_> {
     pub(super) fn date_time(&mut self, datum: &Datum, from: &SqlType) -> Result<Datum, Problem> {
         let at = self.judged_date_time("datetime", datum, from)?;
         let digits = self.to.decimals;
-        let rounded = match self.converter.mode.truncate_fractions {
-            true => Some(at.truncate(digits)),
-            false => at.round(digits),
+        let rounded = if self.converter.mode.truncate_fractions {
+            Some(at.truncate(digits))
+        } else {
+            at.round(digits)
         };
         let Some(rounded) = rounded else {
             self.temporal_problem("datetime", datum, from, self.place.out_of_range())?;
@@ -160,9 +162,10 @@ impl Storing<'_, '_, '_> {
             self.temporal_problem("time", datum, from, self.place.truncated())?;
         }
         let digits = self.to.decimals;
-        let kept = match self.converter.mode.truncate_fractions {
-            true => found.value.truncate(digits),
-            false => found.value.round(digits),
+        let kept = if self.converter.mode.truncate_fractions {
+            found.value.truncate(digits)
+        } else {
+            found.value.round(digits)
         };
         Ok(Datum::Time(kept))
     }

@@ -72,10 +72,8 @@ impl Storing<'_, '_, '_> {
 
     /// 1406, which is 1265 as a warning.
     fn too_long(&mut self) -> Result<(), Problem> {
-        let problem = match self.converter.mode.strict {
-            true => self.place.too_long(),
-            false => self.place.truncated(),
-        };
+        let problem =
+            if self.converter.mode.strict { self.place.too_long() } else { self.place.truncated() };
         self.fail(problem)
     }
 

@@ -116,9 +116,10 @@ impl Interval {
     }
 
     fn of_total(total: i64, unit: IntervalUnit) -> Option<Interval> {
-        Some(match unit.counts_months() {
-            true => Interval { months: total, micros: 0 },
-            false => Interval { months: 0, micros: total },
+        Some(if unit.counts_months() {
+            Interval { months: total, micros: 0 }
+        } else {
+            Interval { months: 0, micros: total }
         })
     }
 

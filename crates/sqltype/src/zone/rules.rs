@@ -173,9 +173,10 @@ impl Yearly {
             return Some(Yearly { standard, summer: None });
         }
         let text = skip_name(text)?;
-        let (offset, text) = match text.starts_with(',') {
-            true => (standard + 3600, text),
-            false => read_time(text).map(|(offset, text)| (-(offset as i32), text))?,
+        let (offset, text) = if text.starts_with(',') {
+            (standard + 3600, text)
+        } else {
+            read_time(text).map(|(offset, text)| (-(offset as i32), text))?
         };
         let (begins, ends) = text.strip_prefix(',')?.split_once(',')?;
         let (begins, ends) = (Change::read(begins)?, Change::read(ends)?);
@@ -191,9 +192,10 @@ impl Yearly {
         // The summer of this year, or where it spans the turn of the year, the winter.
         let begins = summer.begins.local_seconds(date.year) - i64::from(self.standard);
         let ends = summer.ends.local_seconds(date.year) - i64::from(summer.offset);
-        let is_summer = match begins < ends {
-            true => (begins..ends).contains(&seconds),
-            false => !(ends..begins).contains(&seconds),
+        let is_summer = if begins < ends {
+            (begins..ends).contains(&seconds)
+        } else {
+            !(ends..begins).contains(&seconds)
         };
         if is_summer { summer.offset } else { self.standard }
     }

@@ -253,10 +253,8 @@ impl Run {
 /// Compares entries; `long` compares their keys if both are longer than a head.
 #[inline]
 fn compare(a: &Entry, b: &Entry, long: impl FnOnce() -> Ordering) -> Ordering {
-    let by_key = a.head.cmp(&b.head).then_with(|| match a.head.holds_key() {
-        true => Ordering::Equal,
-        false => long(),
-    });
+    let by_key =
+        a.head.cmp(&b.head).then_with(|| if a.head.holds_key() { Ordering::Equal } else { long() });
     by_key.then(a.row.cmp(&b.row))
 }
 
@@ -392,9 +390,10 @@ impl Level {
             _ => common_prefix(self.layout.record(0, &index.boxes).key, record.key),
         };
         let prefix = common.min(PREFIX_MAX).min(longest.saturating_sub(HEAD));
-        let size = match prefix == self.prefix {
-            true => self.size,
-            false => self.layout.size_with(prefix, 0, count, is_leaf),
+        let size = if prefix == self.prefix {
+            self.size
+        } else {
+            self.layout.size_with(prefix, 0, count, is_leaf)
         };
         let size = size + record_cost(len.saturating_sub(prefix), record.boxed, is_leaf);
         if size > FILLED && count > 0 {

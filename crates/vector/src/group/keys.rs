@@ -98,9 +98,10 @@ impl GroupKeys {
         of_row.clear();
         of_row.reserve(rows);
         for (at, hash) in hashes.iter().enumerate() {
-            let (group, is_new) = match self.spellings.is_some() {
-                true => self.group_of_spelling(by, at, *hash),
-                false => self.group_of_bytes(by, at, *hash),
+            let (group, is_new) = if self.spellings.is_some() {
+                self.group_of_spelling(by, at, *hash)
+            } else {
+                self.group_of_bytes(by, at, *hash)
             };
             if is_new {
                 begin(at);

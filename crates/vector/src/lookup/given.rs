@@ -61,9 +61,10 @@ pub(super) fn check_sizes(plan: &JoinPlan) -> Result<(), Bad> {
             return Err(Bad("too many rows are given"));
         }
     }
-    match bytes <= GIVEN_BYTES_MAX {
-        true => Ok(()),
-        false => Err(Bad("the rows that are given are too large")),
+    if bytes <= GIVEN_BYTES_MAX {
+        Ok(())
+    } else {
+        Err(Bad("the rows that are given are too large"))
     }
 }
 

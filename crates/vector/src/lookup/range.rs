@@ -154,10 +154,8 @@ impl LookupJoin {
         let Some((of_piece, of_rows, found)) = range.next_pairs() else { return Ok(None) };
         let rows = &range.rows;
         let pairs = |(of_rows, of_piece): (&[u32], &[u32])| {
-            let mut pairs = match is_each(of_rows, rows.count) {
-                true => rows.clone(),
-                false => rows.gather(of_rows),
-            };
+            let mut pairs =
+                if is_each(of_rows, rows.count) { rows.clone() } else { rows.gather(of_rows) };
             pairs.columns.extend(found.gather(of_piece).columns);
             pairs
         };
@@ -168,9 +166,10 @@ impl LookupJoin {
         };
         let inputs = conditions.inputs().iter();
         let inputs = inputs.map(|input| column(usize::from(input.column.0)));
-        let passing = match lookup.conditions.filter.is_empty() {
-            true => None,
-            false => conditions.select(inputs.collect(), of_rows.len())?,
+        let passing = if lookup.conditions.filter.is_empty() {
+            None
+        } else {
+            conditions.select(inputs.collect(), of_rows.len())?
         };
         let chosen = |places: &[u32], list: &[u32]| -> Vec<u32> {
             places.iter().map(|place| list[*place as usize]).collect()

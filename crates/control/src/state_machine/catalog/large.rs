@@ -55,9 +55,10 @@ pub(super) fn check(table: &Table, form: &LargeForm, first: usize) -> Result<(),
         }
     };
     let good = references && !form.columns.is_empty();
-    match good && form.columns.iter().enumerate().all(may_be_large) {
-        true => Ok(()),
-        false => Err(ErrorCode::BadDefinition),
+    if good && form.columns.iter().enumerate().all(may_be_large) {
+        Ok(())
+    } else {
+        Err(ErrorCode::BadDefinition)
     }
 }
 

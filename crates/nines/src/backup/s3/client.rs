@@ -174,9 +174,10 @@ impl Client {
 
     /// Asks once. An error says why, and whether it would be the same again.
     fn once(&self, asked: Asked<'_>) -> Result<Answer, (String, bool)> {
-        let (host, mut path) = match self.by_path {
-            true => (self.host.clone(), format!("{}/{}", self.path, asked.bucket)),
-            false => (format!("{}.{}", asked.bucket, self.host), String::new()),
+        let (host, mut path) = if self.by_path {
+            (self.host.clone(), format!("{}/{}", self.path, asked.bucket))
+        } else {
+            (format!("{}.{}", asked.bucket, self.host), String::new())
         };
         // A string takes anything.
         let _ = write!(path, "/{}", encoded(asked.key, true));
@@ -206,9 +207,12 @@ impl Client {
             "PUT" | "POST" => self.agent.run(request.body(asked.body).map_err(wrong)?),
             _ => self.agent.run(request.body(()).map_err(wrong)?),
         };
-        let answer = answer.map_err(|why| match is_of_certificates(&why) {
-            true => (format!("{} is not who it is to be: {why}", self.shown), true),
-            false => (format!("{} does not answer: {why}", self.shown), false),
+        let answer = answer.map_err(|why| {
+            if is_of_certificates(&why) {
+                (format!("{} is not who it is to be: {why}", self.shown), true)
+            } else {
+                (format!("{} does not answer: {why}", self.shown), false)
+            }
         })?;
         let cut = |why: String| (format!("{} does not answer: {why}", self.shown), false);
         read(asked.method, answer).map_err(cut)

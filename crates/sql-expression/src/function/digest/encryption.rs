@@ -104,9 +104,10 @@ fn derivation(f: &mut Frame<'_, '_>) -> Result<Derivation, Stop> {
         let info = if f.len() > 5 { option(f, 5, OPTION_SIZE)? } else { Vec::new() };
         return Ok(Derivation::Hkdf { salt, info });
     }
-    let iterations = match f.len() > 5 {
-        true => iterations(&option(f, 5, ITERATIONS_SIZE)?),
-        false => Some(*ITERATIONS.start()),
+    let iterations = if f.len() > 5 {
+        iterations(&option(f, 5, ITERATIONS_SIZE)?)
+    } else {
+        Some(*ITERATIONS.start())
     };
     let iterations = iterations.filter(|iterations| ITERATIONS.contains(iterations));
     let iterations = iterations.ok_or_else(|| SqlError::of::<3236>(&[]))?;

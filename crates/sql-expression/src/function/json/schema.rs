@@ -331,12 +331,11 @@ fn require(
     schema: &Spot<'_>,
     value: &Spot<'_>,
 ) -> Result<(), Fault> {
-    match is_met {
-        true => Ok(()),
-        false => {
-            let (schema, document) = (schema.location(), value.location());
-            Err(Fault::Failed(Box::new(Failure { schema, document, keyword })))
-        }
+    if is_met {
+        Ok(())
+    } else {
+        let (schema, document) = (schema.location(), value.location());
+        Err(Fault::Failed(Box::new(Failure { schema, document, keyword })))
     }
 }
 

@@ -117,17 +117,16 @@ pub(super) fn search(f: &mut Frame<'_, '_>) -> Evaluated {
     let document = document(f, 0)?;
     let one = only_first(f, 1)?;
     let pattern = f.string(2)?;
-    let escape = match f.len() > 3 && !f.is_null(3)? {
-        true => {
-            let text = f.string(3)?;
-            let mut chars = text.chars();
-            let first = chars.next();
-            if chars.next().is_some() {
-                return Err(SqlError::wrong_arguments("ESCAPE").into());
-            }
-            first.or(Some('\\'))
+    let escape = if f.len() > 3 && !f.is_null(3)? {
+        let text = f.string(3)?;
+        let mut chars = text.chars();
+        let first = chars.next();
+        if chars.next().is_some() {
+            return Err(SqlError::wrong_arguments("ESCAPE").into());
         }
-        false => Some('\\'),
+        first.or(Some('\\'))
+    } else {
+        Some('\\')
     };
     let paths = paths(f, 4)?;
     let found = document.search(&pattern, escape, one, &paths);

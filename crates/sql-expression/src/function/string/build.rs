@@ -108,16 +108,13 @@ pub(super) fn pad(f: &mut Frame<'_, '_>, before: bool) -> Evaluated {
     let mut padding = pattern.repeat(missing / each);
     padding.extend_from_slice(&pattern[..size_of(is_binary, &pattern, missing % each)]);
     sized(f, (whole.len() + padding.len()) as u64)?;
-    match before {
-        true => {
-            padding.extend_from_slice(&whole);
-            text(padding)
-        }
-        false => {
-            let mut out = whole.into_owned();
-            out.extend_from_slice(&padding);
-            text(out)
-        }
+    if before {
+        padding.extend_from_slice(&whole);
+        text(padding)
+    } else {
+        let mut out = whole.into_owned();
+        out.extend_from_slice(&padding);
+        text(out)
     }
 }
 

@@ -195,9 +195,10 @@ pub(super) fn weight_string(f: &mut Frame<'_, '_>) -> Evaluated {
 /// The collation that clients see: numbers and times have none.
 fn shown_collation(f: &Frame<'_, '_>) -> CollationId {
     let result = &f.argument(0).result;
-    match result.is_text() || result.sql_type.kind == TypeKind::Json {
-        true => f.collation_of(0),
-        false => CollationId::BINARY,
+    if result.is_text() || result.sql_type.kind == TypeKind::Json {
+        f.collation_of(0)
+    } else {
+        CollationId::BINARY
     }
 }
 

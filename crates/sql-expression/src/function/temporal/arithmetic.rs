@@ -92,9 +92,10 @@ fn operand(f: &mut Frame<'_, '_>, at: usize) -> Result<Operand, Stop> {
             match parse_date_time(text) {
                 Some(parsed) if !parsed.date_only || dashes >= 2 => {
                     let is_moment = text.len() >= 10 && dashes >= 2 || text.len() >= 14;
-                    match is_moment {
-                        true => Operand::Moment(f.date_time(at)?),
-                        false => Operand::Span(f.time(at)?),
+                    if is_moment {
+                        Operand::Moment(f.date_time(at)?)
+                    } else {
+                        Operand::Span(f.time(at)?)
                     }
                 }
                 _ => Operand::Span(f.time(at)?),

@@ -189,9 +189,12 @@ pub(super) fn period_diff(f: &mut Frame<'_, '_>) -> Evaluated {
 pub(super) fn convert_tz(f: &mut Frame<'_, '_>) -> Evaluated {
     let moment = f.date_time(0)?;
     let (from, to) = (f.string(1)?, f.string(2)?);
-    let zone = |name: &str| match name.eq_ignore_ascii_case("SYSTEM") {
-        true => Some(TimeZone::SYSTEM),
-        false => TimeZone::parse(name),
+    let zone = |name: &str| {
+        if name.eq_ignore_ascii_case("SYSTEM") {
+            Some(TimeZone::SYSTEM)
+        } else {
+            TimeZone::parse(name)
+        }
     };
     let (from, to) = (zone(&from).ok_or(Stop::Null)?, zone(&to).ok_or(Stop::Null)?);
     let micros = from.moment(moment).ok_or(Stop::Null)?;

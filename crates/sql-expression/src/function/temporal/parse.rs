@@ -282,9 +282,10 @@ impl<'a> Reader<'a> {
 /// The day that a week of a year and a day of that week are.
 fn date_of_week(parts: &Parts, week: (u32, bool, bool), weekday: u8) -> Option<Date> {
     let (number, sunday_first, by_week_year) = week;
-    let year = match by_week_year {
-        true => u16::try_from(parts.week_year?).ok().filter(|year| *year <= 9999)?,
-        false => parts.year,
+    let year = if by_week_year {
+        u16::try_from(parts.week_year?).ok().filter(|year| *year <= 9999)?
+    } else {
+        parts.year
     };
     let new_year = Date { year, month: 1, day: 1 };
     let first = i64::from(new_year.weekday());
@@ -292,9 +293,10 @@ fn date_of_week(parts: &Parts, week: (u32, bool, bool), weekday: u8) -> Option<D
     let within = if sunday_first { i64::from((weekday + 1) % 7) } else { i64::from(weekday) };
     let start = new_year.day_number();
     // Weeks that begin on Sunday: week 1 has the first Sunday; on Monday: four days of the year.
-    let shift = match sunday_first {
-        true => (if first == 0 { 0 } else { 7 }) - first,
-        false => (if first <= 3 { 0 } else { 7 }) - first,
+    let shift = if sunday_first {
+        (if first == 0 { 0 } else { 7 }) - first
+    } else {
+        (if first <= 3 { 0 } else { 7 }) - first
     };
     Date::from_day_number(start + shift + (i64::from(number) - 1) * 7 + within)
 }

@@ -80,9 +80,10 @@ impl Destination {
     /// A row, which is perhaps there already when an attempt before has ended in the unknown.
     fn operation(&self, row: &[Value], is_known: bool) -> ClientOperation {
         let (id, row) = (self.table.id, row.to_vec());
-        let operation = match is_known {
-            true => ClientOperation::insert(id, row),
-            false => ClientOperation::upsert(id, row),
+        let operation = if is_known {
+            ClientOperation::insert(id, row)
+        } else {
+            ClientOperation::upsert(id, row)
         };
         operation.of_version(self.table.version)
     }

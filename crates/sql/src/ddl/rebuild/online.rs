@@ -306,9 +306,12 @@ impl<'a> Online<'a> {
     ) -> Result<(), Rejected> {
         let kernel = run.session.kernel.beside();
         let table = &self.copy.definition.table;
-        let write = |made: &Made| match is_first {
-            true => ClientOperation::insert(table.id, made.values.clone()),
-            false => ClientOperation::upsert(table.id, made.values.clone()),
+        let write = |made: &Made| {
+            if is_first {
+                ClientOperation::insert(table.id, made.values.clone())
+            } else {
+                ClientOperation::upsert(table.id, made.values.clone())
+            }
         };
         let operations = batch.iter().map(|made| write(made).of_version(table.version)).collect();
         match kernel.execute_all(operations, true).await {

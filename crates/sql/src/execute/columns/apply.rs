@@ -506,20 +506,19 @@ async fn keyed(
     let Ok(of_rows) = keys.of_right(&rows) else { return Ok(None) };
     let table = table_of(run, &of_rows, rows.rows()).await?;
     held.add(table.memory_bytes())?;
-    let residual = match keyed.residual.is_empty() {
-        true => None,
-        false => {
-            let mut pair: Shape = shape.iter().chain(&inner).cloned().collect();
-            let moved = moved(keyed, shape.len());
-            let used = places_of_conditions(&moved, pair.len());
-            for (place, column) in pair.iter_mut().enumerate() {
-                column.take_if(|_| !used.contains(&place));
-            }
-            let Some(conditions) = Conditions::new(run, moved.iter(), &pair) else {
-                return Ok(None);
-            };
-            Some((conditions, pair))
+    let residual = if keyed.residual.is_empty() {
+        None
+    } else {
+        let mut pair: Shape = shape.iter().chain(&inner).cloned().collect();
+        let moved = moved(keyed, shape.len());
+        let used = places_of_conditions(&moved, pair.len());
+        for (place, column) in pair.iter_mut().enumerate() {
+            column.take_if(|_| !used.contains(&place));
         }
+        let Some(conditions) = Conditions::new(run, moved.iter(), &pair) else {
+            return Ok(None);
+        };
+        Some((conditions, pair))
     };
     let kind = ExtraKind::Exists;
     Ok(Some(Extra { kind, keys, table, rows, residual, _held: held }))

@@ -36,12 +36,11 @@ impl Conditions {
         let mut builder = ProgramBuilder::new(shape, &run.context);
         let others = untranslated(&run.context, conditions.clone(), &mut builder);
         let others: Vec<Formula> = others.into_iter().cloned().collect();
-        let (program, all) = match others.len() == conditions.clone().count() {
-            true => (None, Vec::new()),
-            false => {
-                let program = Computer::new(builder.finish()?).ok()?;
-                (Some(program), conditions.cloned().collect())
-            }
+        let (program, all) = if others.len() == conditions.clone().count() {
+            (None, Vec::new())
+        } else {
+            let program = Computer::new(builder.finish()?).ok()?;
+            (Some(program), conditions.cloned().collect())
         };
         Some(Self { program, all, others })
     }

@@ -85,10 +85,10 @@ pub(crate) fn narrowed_scan(operator: &Operator, place: usize) -> Option<(&Table
         | Operator::Lookup { input, .. } => narrowed_scan(input, place),
         Operator::HashJoin { left, right, join, .. } | Operator::LoopJoin { left, right, join } => {
             let is_right = |(from, to): &(usize, usize)| (*from..*to).contains(&place);
-            match join.right_places.iter().any(is_right) {
-                false => narrowed_scan(left, place),
-                true if !join.outer => narrowed_scan(right, place),
-                true => None,
+            if join.right_places.iter().any(is_right) {
+                if !join.outer { narrowed_scan(right, place) } else { None }
+            } else {
+                narrowed_scan(left, place)
             }
         }
         Operator::Project { input, expressions } => {

@@ -73,11 +73,15 @@ impl<'c, 'p: 'c> Child<'c, 'p> {
         let of_scan = found.begins.then(|| {
             let mut own = Vec::new();
             conditions.retain(|condition| {
-                let alone = match is_asked {
-                    // The row around the subquery is none of those around the block.
-                    true if uses_row_around(&condition.expression) => return true,
-                    true => Cow::Owned(Formula::new(moved(&condition.expression, 0))),
-                    false => Cow::Borrowed(*condition),
+                let alone = if is_asked {
+                    if uses_row_around(&condition.expression) {
+                        // The row around the subquery is none of those around the block.
+                        return true;
+                    } else {
+                        Cow::Owned(Formula::new(moved(&condition.expression, 0)))
+                    }
+                } else {
+                    Cow::Borrowed(*condition)
                 };
                 let left = untranslated(&run.context, [&*alone].into_iter(), &mut builder);
                 if left.is_empty() {

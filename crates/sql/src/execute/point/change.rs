@@ -238,12 +238,13 @@ impl PointUpdate {
     /// What is assigned, as far as it is known before the row.
     fn values(&self, run: &mut Run<'_>) -> Result<Values, SqlError> {
         let columns = &self.scan.definition.columns;
-        let computed = |assigned: &Assigned| match assigned.uses_row {
-            false => Some(None),
-            true => {
+        let computed = |assigned: &Assigned| {
+            if assigned.uses_row {
                 let known = run.with_parameters(&assigned.value);
                 // Only the column's own arithmetic: its range is checked where it is stored.
                 to_kernel_value(&known, &columns[assigned.at].sql_type, &self.columns).map(Some)
+            } else {
+                Some(None)
             }
         };
         let Some(computed) = self.assigned.iter().map(computed).collect::<Option<Vec<_>>>() else {

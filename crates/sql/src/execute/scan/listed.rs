@@ -75,16 +75,15 @@ impl<'p> Listed<'p> {
         if subquery.correlated || !as_stored {
             return None;
         }
-        let index = match definition.table.primary_key == [of.column] {
-            true => Index::Primary,
-            false => {
-                let mut keys = definition.keys.iter().filter(|key| !key.invisible);
-                let begins = |part: Option<usize>| part == Some(column);
-                Index::Ordered(keys.find_map(|key| {
-                    let first = key.columns.first().map(|part| part.column);
-                    key.ordered.filter(|_| begins(first))
-                })?)
-            }
+        let index = if definition.table.primary_key == [of.column] {
+            Index::Primary
+        } else {
+            let mut keys = definition.keys.iter().filter(|key| !key.invisible);
+            let begins = |part: Option<usize>| part == Some(column);
+            Index::Ordered(keys.find_map(|key| {
+                let first = key.columns.first().map(|part| part.column);
+                key.ordered.filter(|_| begins(first))
+            })?)
         };
         Some(Self { subquery, column, index })
     }

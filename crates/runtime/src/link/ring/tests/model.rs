@@ -189,10 +189,12 @@ impl Trial {
         Some(match next {
             Next::Turn => {
                 side.busy = false;
-                match done {
-                    true => Next::Done,
-                    false if self.throws_late => Next::Write,
-                    false => Next::Throw,
+                if done {
+                    Next::Done
+                } else if self.throws_late {
+                    Next::Write
+                } else {
+                    Next::Throw
                 }
             }
             Next::Throw => {
@@ -201,10 +203,13 @@ impl Trial {
                 }
                 if self.throws_late { Next::Rest } else { Next::Write }
             }
-            Next::Read => match world.load(Word::Written(peer), own) > world.sides[own].taken {
-                true => Next::Taken,
-                false => Flag::Starves.then(),
-            },
+            Next::Read => {
+                if world.load(Word::Written(peer), own) > world.sides[own].taken {
+                    Next::Taken
+                } else {
+                    Flag::Starves.then()
+                }
+            }
             Next::Taken => {
                 side.taken += 1;
                 side.busy = true;
@@ -298,9 +303,10 @@ impl Trial {
                 Next::DozeFence
             }
             Next::DozeFence if side.held.is_empty() || self.lacks(Part::FenceBeforeSleep) => {
-                match side.starves && !self.lacks(Part::LastLookForRoom) {
-                    true => Next::Look(When::Dozing),
-                    false => Next::DozeLook,
+                if side.starves && !self.lacks(Part::LastLookForRoom) {
+                    Next::Look(When::Dozing)
+                } else {
+                    Next::DozeLook
                 }
             }
             Next::DozeLook => {

@@ -210,12 +210,13 @@ impl Side {
         self.has_keys = !keys.is_empty();
         for from in (0..batch.rows()).step_by(SPREAD_MAX) {
             let rows = from..batch.rows().min(from + SPREAD_MAX);
-            let of_row = rows.map(|at| match self.has_keys {
-                true => {
+            let of_row = rows.map(|at| {
+                if self.has_keys {
                     write_key(&mut self.key, &keys, at);
                     partition_of(&self.key, level)
+                } else {
+                    0
                 }
-                false => 0,
             });
             for (partition, mut places) in spread(of_row).into_iter().enumerate() {
                 if !places.is_empty() {
