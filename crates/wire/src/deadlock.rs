@@ -34,7 +34,8 @@ pub struct SearchOrigin {
     pub leg: Option<LegId>,
     /// An operation's number, or a scan's from [`SCAN_WAITS_FROM`] on.
     pub wait: u64,
-    /// Counts the searches of the coordinator.
+    /// Counts the searches of whoever began this one: of the coordinator for its transaction, or of
+    /// the participant.
     pub count: u32,
 }
 

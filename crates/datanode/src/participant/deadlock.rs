@@ -26,6 +26,9 @@ pub(super) struct Searches {
     waiting: Vec<(LegHandle, u64)>,
     /// Legs that have been granted what others wait for, and may wait elsewhere.
     granted: Vec<LegHandle>,
+    /// Searches that have begun here. A scan that waits again has the number of its last wait:
+    /// whoever has passed that search on is to pass the new one on too.
+    begun: u32,
 }
 
 impl Searches {
@@ -64,7 +67,8 @@ impl Participant {
     pub(super) fn begin_searches(&mut self, ctx: &mut Ctx<'_>) {
         for (handle, wait) in std::mem::take(&mut self.searches.waiting) {
             let Some(leg) = self.legs.get(handle) else { continue };
-            let origin = SearchOrigin { leg: Some(leg.leg), wait, count: 0 };
+            self.searches.begun = self.searches.begun.wrapping_add(1);
+            let origin = SearchOrigin { leg: Some(leg.leg), wait, count: self.searches.begun };
             let (initiator, path) = (leg.transaction, Vec::new());
             let search = DeadlockSearch { initiator, origin, path, length: 0, victim: None };
             self.probe_holders(ctx, handle, &search);

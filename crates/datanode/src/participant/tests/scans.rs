@@ -260,6 +260,38 @@ fn locking_scans_wait_skip_or_refuse() {
 }
 
 #[test]
+fn each_wait_of_a_scan_is_searched_by_a_search_of_its_own() {
+    let mut world = World::with(1, small_batches);
+    world.write(txn(1), (0..5).map(|id| insert(id, id)).collect());
+    world.execute(txn(2), vec![add(0, 10)]);
+    world.execute(txn(3), vec![add(1, 10)]);
+    world.take_others();
+    let request = world.locking(txn(4), WaitPolicy::Wait, 1);
+    world.tell(CLIENT, participant(1), Message::Scan(ScanMessage::Open(Box::new(request))));
+    let searched = |world: &mut World| {
+        world.run();
+        let sent = world.take_others().into_iter();
+        let of_search = |message| match message {
+            Message::Coordinator(CoordinatorMessage::DeadlockProbe { search, blockers }) => {
+                Some((search.origin, blockers))
+            }
+            _ => None,
+        };
+        sent.filter_map(of_search).collect::<Vec<_>>()
+    };
+    let first = searched(&mut world);
+    world.commit(txn(2));
+    let second = searched(&mut world);
+    let [(first, of_first)] = &first[..] else { panic!("{first:?}") };
+    let [(second, of_second)] = &second[..] else { panic!("{second:?}") };
+    assert_eq!((&of_first[..], &of_second[..]), (&[txn(2)][..], &[txn(3)][..]));
+    assert_ne!(first, second, "who has passed the first on passes the second on too");
+    world.abort(txn(4));
+    world.abort(txn(3));
+    world.check_quiet();
+}
+
+#[test]
 fn a_scan_whose_lock_times_out_fails() {
     let mut world = World::with(1, small_batches);
     let config = world.nodes[&1].shared.config.clone();
