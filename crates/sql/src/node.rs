@@ -68,12 +68,8 @@ pub struct SqlNode {
     shutting_down: bool,
     /// The task without a connection has been started, where there is one.
     has_begun: bool,
-    /// The newest state of the cluster that was seen to have no archives.
-    no_archives_at: ControlIndex,
-    /// The newest state of the cluster that was seen to have no replication channels.
-    no_channels_at: ControlIndex,
-    /// The newest state of the cluster that was seen to have no change feeds.
-    no_feeds_at: ControlIndex,
+    /// The state of the cluster in which its own tasks were last looked after.
+    own_started_at: ControlIndex,
 }
 
 /// What it takes to run a connection, beside the connection.
@@ -149,9 +145,7 @@ impl SqlNode {
             detached: 0,
             shutting_down: false,
             has_begun: false,
-            no_archives_at: ControlIndex::default(),
-            no_channels_at: ControlIndex::default(),
-            no_feeds_at: ControlIndex::default(),
+            own_started_at: ControlIndex::default(),
         }
     }
 
@@ -269,11 +263,7 @@ impl SqlNode {
                 self.end(ctx, id, closing);
             }
         }
-        self.analyze(ctx);
-        self.archive(ctx);
-        self.move_tables(ctx);
-        self.replicate(ctx);
-        self.feed(ctx);
+        self.start_own(ctx);
         self.arm(ctx);
     }
 
@@ -294,6 +284,7 @@ impl SqlNode {
             return;
         }
         let Some(connection) = self.connections.remove(&id) else { return };
+        self.own_ended(id);
         if let Some(closing) = closing {
             ctx.close(id, closing);
         }

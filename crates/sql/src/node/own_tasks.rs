@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use actor::{ConnectionId, Ctx};
-use model::WorkerId;
+use model::{ControlIndex, WorkerId};
 
 use super::{Connection, SqlNode};
 use crate::account::first;
@@ -50,10 +50,37 @@ impl SqlNode {
         });
     }
 
+    /// Starts the tasks that are to run and do not. This is on the way of every answer.
+    pub(super) fn start_own(&mut self, ctx: &mut Ctx<'_>) {
+        if self.shutting_down {
+            return;
+        }
+        self.analyze(ctx);
+        if ctx.me().worker != WorkerId(0) {
+            return;
+        }
+        self.move_tables(ctx);
+        let index = ctx.cluster().index;
+        if self.own_started_at == index {
+            return;
+        }
+        self.own_started_at = index;
+        self.archive(ctx);
+        self.replicate(ctx);
+        self.feed(ctx);
+    }
+
+    /// One of this node's own tasks may have ended: it is started again if it is still to run.
+    pub(super) fn own_ended(&mut self, id: ConnectionId) {
+        if id >= FEEDER {
+            self.own_started_at = ControlIndex::default();
+        }
+    }
+
     /// Starts the task that samples tables, if there are any to be sampled and it does not run.
-    pub(super) fn analyze(&mut self, ctx: &mut Ctx<'_>) {
+    fn analyze(&mut self, ctx: &mut Ctx<'_>) {
         let wanted = self.runner.shared.statistics.wants_values();
-        if !wanted || self.shutting_down || self.connections.contains_key(&ANALYST) {
+        if !wanted || self.connections.contains_key(&ANALYST) {
             return;
         }
         self.start_seeded(ctx, ANALYST, |kernel, shared, clock_base| {
@@ -61,31 +88,9 @@ impl SqlNode {
         });
     }
 
-    /// Starts the task that looks for archives, on one worker of the process, if there are any.
-    pub(super) fn archive(&mut self, ctx: &mut Ctx<'_>) {
-        // This is on the way of every answer: the table is looked up when definitions have changed.
-        let index = ctx.cluster().index;
-        let is_wanted = ctx.me().worker == WorkerId(0)
-            && self.no_archives_at != index
-            && !self.shutting_down
-            && !self.connections.contains_key(&ARCHIVIST)
-            && self.runner.shared.directory.backups().host().is_ok();
-        if !is_wanted {
-            return;
-        }
-        if ctx.cluster().table_named(crate::backup::archive::TABLE).is_none() {
-            self.no_archives_at = index;
-            return;
-        }
-        self.start_seeded(ctx, ARCHIVIST, |kernel, shared, clock_base| {
-            Box::pin(drive::watch(kernel, shared, clock_base))
-        });
-    }
-
     /// Starts the task that moves tables, if there are any to be moved and it does not run.
-    pub(super) fn move_tables(&mut self, ctx: &mut Ctx<'_>) {
-        let wanted = ctx.cluster().reorganizing && ctx.me().worker == WorkerId(0);
-        if !wanted || self.shutting_down || self.connections.contains_key(&MOVER) {
+    fn move_tables(&mut self, ctx: &mut Ctx<'_>) {
+        if !ctx.cluster().reorganizing || self.connections.contains_key(&MOVER) {
             return;
         }
         self.start_seeded(ctx, MOVER, |kernel, shared, clock_base| {
@@ -93,48 +98,42 @@ impl SqlNode {
         });
     }
 
-    /// Starts the task that looks for replication channels, on one worker of the process, if there
-    /// are any.
-    pub(super) fn replicate(&mut self, ctx: &mut Ctx<'_>) {
-        // This is on the way of every answer, as `archive` is.
-        let index = ctx.cluster().index;
-        let is_wanted = ctx.me().worker == WorkerId(0)
-            && self.no_channels_at != index
-            && !self.shutting_down
-            && !self.connections.contains_key(&REPLICATOR)
-            && self.runner.shared.directory.sources().host().is_some();
-        if !is_wanted {
-            return;
-        }
-        if ctx.cluster().table_named(replica::TABLE).is_none() {
-            self.no_channels_at = index;
-            return;
-        }
-        self.start_seeded(ctx, REPLICATOR, |kernel, shared, clock_base| {
-            Box::pin(replica::watch(kernel, shared, clock_base))
-        });
+    /// Whether a task is to be started: what orders its work stands in a table.
+    fn is_to_start(&self, ctx: &Ctx<'_>, place: ConnectionId, table: &str) -> bool {
+        !self.connections.contains_key(&place) && ctx.cluster().table_named(table).is_some()
     }
 
-    /// Starts the task that looks for change feeds that are written to files, on one worker of the
-    /// process, if there are any feeds.
-    pub(super) fn feed(&mut self, ctx: &mut Ctx<'_>) {
-        // This is on the way of every answer, as `archive` is.
-        let index = ctx.cluster().index;
-        let is_wanted = ctx.me().worker == WorkerId(0)
-            && self.no_feeds_at != index
-            && !self.shutting_down
-            && !self.connections.contains_key(&FEEDER)
-            && self.runner.shared.admission.server_files().is_ok();
-        if !is_wanted {
-            return;
+    /// Starts the task that looks for archives, if there may be any.
+    fn archive(&mut self, ctx: &mut Ctx<'_>) {
+        if self.is_to_start(ctx, ARCHIVIST, crate::backup::archive::TABLE)
+            && self.runner.shared.directory.backups().host().is_ok()
+        {
+            self.start_seeded(ctx, ARCHIVIST, |kernel, shared, clock_base| {
+                Box::pin(drive::watch(kernel, shared, clock_base))
+            });
         }
-        if ctx.cluster().table_named(changefeed::TABLE).is_none() {
-            self.no_feeds_at = index;
-            return;
+    }
+
+    /// Starts the task that looks for replication channels, if there may be any.
+    fn replicate(&mut self, ctx: &mut Ctx<'_>) {
+        if self.is_to_start(ctx, REPLICATOR, replica::TABLE)
+            && self.runner.shared.directory.sources().host().is_some()
+        {
+            self.start_seeded(ctx, REPLICATOR, |kernel, shared, clock_base| {
+                Box::pin(replica::watch(kernel, shared, clock_base))
+            });
         }
-        self.start_seeded(ctx, FEEDER, |kernel, shared, clock_base| {
-            Box::pin(writer::watch(kernel, shared, clock_base))
-        });
+    }
+
+    /// Starts the task that looks for change feeds that are written to files, if there may be any.
+    fn feed(&mut self, ctx: &mut Ctx<'_>) {
+        if self.is_to_start(ctx, FEEDER, changefeed::TABLE)
+            && self.runner.shared.admission.server_files().is_ok()
+        {
+            self.start_seeded(ctx, FEEDER, |kernel, shared, clock_base| {
+                Box::pin(writer::watch(kernel, shared, clock_base))
+            });
+        }
     }
 
     /// Starts the tasks that no client waits for.
