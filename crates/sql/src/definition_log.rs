@@ -14,23 +14,25 @@
 //! 3. A record is settled once: from open to what became of it, by compare-and-set.
 //! # Failure
 //! The writer of a record holds a lock on it until the statement has ended. A writer that dies
-//! leaves a record that is open and free. A reader that has found it free for [`GRACE`] fences it,
-//! looks for its mark, and settles it. A writer that lives all the same is refused by the fence,
-//! and goes on with another record.
+//! leaves a record that is open and free. A reader that has found it free for [`GRACE`]
+//! ([`orphans`]) fences it, looks for its mark, and settles it. A writer that lives all the same is
+//! refused by the fence, and goes on with another record.
 //! # Not here
 //! How rows and statements are put in order (`binlog`).
+
+pub(crate) mod orphans;
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-use client::{ClientOperation, ClientRead, OperationAction, ScanSpec};
+use client::{ClientOperation, ClientRead, ScanSpec};
 use model::{
     ClusterState, ColumnId, ColumnType, Comparison, Epoch, ErrorCode, Expression, IndexState,
     SchemaChange, StreamId, Table, TableId, Value,
 };
 use serde::{Deserialize, Serialize};
 use stdx::Duration;
-use wire::{Inspection, LockMode, Projection, WaitPolicy};
+use wire::{Inspection, LockMode};
 
 use crate::kernel::{Failure, Kernel};
 use crate::own_table::{OwnTable, steadily};
@@ -256,11 +258,9 @@ impl DefinitionLog {
         // Who waits for the records finds those free that are left.
         kernel.scribe().abort().await;
         if open.iter().any(|written| written.made.is_none()) {
-            for entry in all(kernel).await? {
-                if open.iter().any(|written| written.id == entry.id) {
-                    resolve(kernel, &entry).await?;
-                }
-            }
+            let entries = all(kernel).await?;
+            let is_own = |entry: &&Entry| open.iter().any(|written| written.id == entry.id);
+            resolve(kernel, &entries.iter().filter(is_own).collect::<Vec<_>>()).await?;
         }
         settled
     }
@@ -380,31 +380,12 @@ pub(crate) async fn catch_up(kernel: &Kernel) -> Result<(), Failure> {
     kernel.inspect(Inspection::Copies, None).await.map(|_| ())
 }
 
-/// Whether the writer of a record holds it.
-pub(crate) async fn is_held(kernel: &Kernel, id: u64) -> Result<bool, Failure> {
-    let table = records(kernel).await?;
-    let action = OperationAction::Read {
-        key: vec![Value::UInt(id), Value::UInt(OUTCOME)],
-        lock: LockMode::Exclusive,
-        wait: WaitPolicy::Refuse,
-        projection: Projection::Nothing,
-        snapshot: None,
-    };
-    let beside = kernel.beside();
-    let answers = beside.execute(vec![ClientOperation { table, version: None, action }]).await;
-    beside.abort().await;
-    // Who has forgotten the record does not hold it.
-    let is_gone = |refusal: &model::Refusal| refusal.code == ErrorCode::RowNotFound;
-    Ok(match answers?.first() {
-        Some(Err(refusal)) => !is_gone(refusal),
-        _ => false,
-    })
-}
-
-/// Finds out what became of the change of a record whose writer says nothing any more, and settles
-/// the record.
-pub(crate) async fn resolve(kernel: &Kernel, entry: &Entry) -> Result<(), Failure> {
-    let Fate::Open(place) = entry.fate else { return Ok(()) };
+/// Finds out what became of the changes of open records whose writers say nothing any more, and
+/// settles the records. One fence stands for all of them: they are older than it.
+pub(crate) async fn resolve(kernel: &Kernel, entries: &[&Entry]) -> Result<(), Failure> {
+    if entries.is_empty() {
+        return Ok(());
+    }
     let log = records(kernel).await?;
     loop {
         catch_up(kernel).await?;
@@ -418,21 +399,25 @@ pub(crate) async fn resolve(kernel: &Kernel, entry: &Entry) -> Result<(), Failur
             Err(failure) => return Err(failure),
         }
     }
-    // Nothing that was asked for with the record comes after this state.
+    // Nothing that was asked for with one of the records comes after this state.
     let cluster = kernel.cluster();
     let marks = cluster.tables.get(&log).map(|table| marks_of(table)).unwrap_or_default();
-    let is_forgotten =
-        marks.len() >= MARKS_MAX && marks.iter().min().is_some_and(|oldest| entry.id < *oldest);
-    let is_made = if !entry.record.is_marked || is_forgotten {
-        entry.record.is_made_in(&cluster)
-    } else {
-        marks.contains(&entry.id)
-    };
-    let fate = match place.filter(|_| is_made) {
-        Some(place) => Fate::Made(place, cluster.index.0),
-        None => Fate::Failed,
-    };
-    settle(&kernel.beside(), entry.id, entry.fate, fate).await
+    for entry in entries {
+        let Fate::Open(place) = entry.fate else { continue };
+        let is_forgotten =
+            marks.len() >= MARKS_MAX && marks.iter().min().is_some_and(|oldest| entry.id < *oldest);
+        let is_made = if !entry.record.is_marked || is_forgotten {
+            entry.record.is_made_in(&cluster)
+        } else {
+            marks.contains(&entry.id)
+        };
+        let fate = match place.filter(|_| is_made) {
+            Some(place) => Fate::Made(place, cluster.index.0),
+            None => Fate::Failed,
+        };
+        settle(&kernel.beside(), entry.id, entry.fate, fate).await?;
+    }
+    Ok(())
 }
 
 /// What users see of a change.

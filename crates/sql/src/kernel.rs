@@ -34,6 +34,7 @@ use stdx::{Duration, Instant, Prng};
 use vector::Block;
 use wire::{Inspection, PeerQuestion, StreamFetch, StreamPiece};
 
+use crate::definition_log::orphans::Orphans;
 use crate::large::{colocating, write};
 use arrival::{is_from_data_node, traffic};
 pub(crate) use desk::{Desk, Passed};
@@ -146,6 +147,8 @@ pub(crate) struct Exchange {
     /// When data nodes were asked last what one of them has answered, by any connection of the
     /// worker.
     heard: Rc<Cell<Instant>>,
+    /// What the readers of the worker know of open records of changes of definitions.
+    orphans: Rc<Orphans>,
     pub(crate) savepoint: Savepoint,
     pub(crate) transaction: Option<TransactionId>,
     /// Whether the cluster keeps its state on disk.
@@ -388,6 +391,17 @@ impl Kernel {
     /// Tells the connections of the worker what data nodes have answered.
     pub(crate) fn share_heard(&self, heard: &Rc<Cell<Instant>>) {
         self.exchange.borrow_mut().heard = heard.clone();
+    }
+
+    /// Lets the connections of the worker know what they find out of open records of changes of
+    /// definitions.
+    pub(crate) fn share_orphans(&self, orphans: &Rc<Orphans>) {
+        self.exchange.borrow_mut().orphans = orphans.clone();
+    }
+
+    /// What the connections of the worker have found out of them.
+    pub(crate) fn orphans(&self) -> Rc<Orphans> {
+        self.exchange.borrow().orphans.clone()
     }
 
     /// Whether a data node has answered what it was asked no longer ago than this.

@@ -40,6 +40,7 @@ use crate::account::login::Login;
 use crate::admission::Admission;
 use crate::audit::Auditor;
 use crate::catalog::Definitions;
+use crate::definition_log::orphans::Orphans;
 use crate::definition_log::{ChangeOrigin, DefinitionLog};
 use crate::directory::{Counters, Directory, OwnLedger};
 use crate::hint::StatementHints;
@@ -75,6 +76,8 @@ pub(crate) struct Shared {
     pub(crate) accounts: Records,
     /// When data nodes were asked last what one of them has answered.
     pub(crate) heard: Rc<Cell<Instant>>,
+    /// Open records of changes of definitions that nobody holds.
+    pub(crate) orphans: Rc<Orphans>,
     /// Ranges of AUTO_INCREMENT values at hand.
     pub sequences: Sequences,
     /// What logging in takes from outside.
@@ -254,6 +257,7 @@ impl Shared {
             definitions: Default::default(),
             accounts: Records::new(options.admission.own_password.is_some()),
             heard: Default::default(),
+            orphans: Default::default(),
             sequences: options.sequences.clone(),
             admission: options.admission.clone(),
             audit: options.admission.audit.clone().map(Auditor::new),
@@ -295,6 +299,7 @@ impl Session {
         kernel.forget_past();
         kernel.seed(seed);
         kernel.share_heard(&shared.heard);
+        kernel.share_orphans(&shared.orphans);
         let variables = SessionVariables::new(&shared.directory.lock().globals);
         let memory = Account::new(shared.directory.memory());
         let pauses = pauses(&kernel, &shared);

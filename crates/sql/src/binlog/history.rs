@@ -8,18 +8,18 @@
 //! # Not here
 //! Records (`definition_log`).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use model::{ClusterState, ControlIndex, Epoch, Table, TableId};
-use stdx::{Duration, Instant};
+use stdx::Duration;
 
-use crate::definition_log::{self, Entry, Fate, GRACE, catch_up};
+use crate::definition_log::{self, Entry, Fate, catch_up, orphans};
 use crate::kernel::{Failure, Kernel};
 
-/// The pause before records are read again of which one is open.
-const PAUSE: Duration = Duration::from_millis(10);
-/// How often it is looked whether the writer of an open record holds it.
+/// The pauses before records are read again of which one is open: the first, and the longest.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(160));
+/// How often it is looked whether the writers of open records hold them.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// What a table of changes was.
@@ -39,8 +39,6 @@ pub(super) struct History {
     cluster: Arc<ClusterState>,
     entries: Vec<Entry>,
     read: Option<ControlIndex>,
-    /// Open records that nobody holds, and since when.
-    free: BTreeMap<u64, Instant>,
     /// Tables that are no more, and were never users'.
     ignored: BTreeSet<TableId>,
 }
@@ -53,47 +51,29 @@ impl History {
 
     /// Reads what there is, if it is not known already.
     pub(super) async fn refresh(&mut self, kernel: &Kernel) -> Result<(), Failure> {
-        let mut looked = kernel.now();
+        let (mut looked, mut pause) = (kernel.now(), PAUSES.0);
         loop {
             let cluster = kernel.cluster();
             if self.read == Some(cluster.index) {
                 return Ok(());
             }
             let entries = definition_log::all(kernel).await?;
-            let open = entries.iter().find(|entry| matches!(entry.fate, Fate::Open(_)));
+            let is_open = entries.iter().any(|entry| matches!(entry.fate, Fate::Open(_)));
             let newest = entries.iter().filter_map(|entry| match entry.fate {
                 Fate::Made(_, index) => Some(index),
                 _ => None,
             });
-            if open.is_none() && newest.max().is_none_or(|index| index <= cluster.index.0) {
+            if !is_open && newest.max().is_none_or(|index| index <= cluster.index.0) {
                 self.read = Some(cluster.index);
-                self.free.clear();
                 (self.cluster, self.entries) = (cluster, entries);
                 return Ok(());
             }
-            if let Some(open) = open
-                && kernel.now().since(looked) >= LOOK
-            {
+            if kernel.now().since(looked) >= LOOK {
                 looked = kernel.now();
-                self.look_at(kernel, open).await?;
+                orphans::look(kernel, &entries).await?;
             }
-            kernel.sleep(PAUSE).await?;
-        }
-    }
-
-    /// Settles an open record whose writer is dead.
-    async fn look_at(&mut self, kernel: &Kernel, open: &Entry) -> Result<(), Failure> {
-        if definition_log::is_held(kernel, open.id).await?
-            || open.record.is_under_way_in(&kernel.cluster())
-        {
-            self.free.remove(&open.id);
-            return Ok(());
-        }
-        let since = *self.free.entry(open.id).or_insert(kernel.now());
-        if kernel.now().since(since) >= GRACE {
-            definition_log::resolve(kernel, open).await
-        } else {
-            Ok(())
+            kernel.sleep(pause).await?;
+            pause = (pause + pause).min(PAUSES.1);
         }
     }
 

@@ -66,6 +66,8 @@ pub(crate) struct World {
     pub(crate) told: Vec<Inspected>,
     /// What they were asked.
     pub(crate) inspected: Vec<wire::Inspection>,
+    /// Rows that somebody else has locked, by their keys.
+    pub(crate) locked: Vec<(TableId, Vec<Value>)>,
     /// What the control log has reached before the next change of accounts comes to it.
     pub(crate) overtaken: Option<ClusterState>,
     pub(crate) exchange: Rc<RefCell<Exchange>>,
@@ -108,6 +110,7 @@ impl Harness {
             late: Vec::new(),
             told: Vec::new(),
             inspected: Vec::new(),
+            locked: Vec::new(),
             overtaken: None,
             exchange,
             scans: BTreeMap::new(),
@@ -441,6 +444,12 @@ impl World {
         };
         let table = operation.table;
         match operation.action {
+            OperationAction::Read { key, lock, .. }
+                if lock != wire::LockMode::Committed
+                    && self.locked.contains(&(table, key.clone())) =>
+            {
+                Err(ErrorCode::LockUnavailable.into())
+            }
             OperationAction::Read { key, projection, .. } => match self.find(table, &key) {
                 Some(at) => {
                     Ok(OperationAnswer::Row(projected(&self.rows[&table][at], &projection)))

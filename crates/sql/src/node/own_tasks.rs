@@ -170,7 +170,9 @@ impl SqlNode {
     ) {
         let exchange = Rc::new(RefCell::new(Exchange::default()));
         exchange.borrow_mut().mutation = ctx.view().mutation;
-        let task = task(Kernel::new(exchange.clone()), self.runner.shared.clone());
+        let kernel = Kernel::new(exchange.clone());
+        kernel.share_orphans(&self.runner.shared.orphans);
+        let task = task(kernel, self.runner.shared.clone());
         let link = Rc::new(RefCell::new(LinkState::default()));
         self.connections.insert(id, Connection::new(0, task, link, exchange));
         self.run(ctx, id);
