@@ -178,7 +178,8 @@ impl Cluster {
     fn open(&mut self) {
         let sql = self.sql();
         self.workers[sql].connections().open(CONNECTION);
-        let peer = ConnectionPeer { transport: Transport::Unix { user: None }, tls_offered: false };
+        let transport = Transport::Unix { user: None };
+        let peer = ConnectionPeer { transport, tls_offered: false, encryption: None };
         self.tell(ConnectionEvent::Opened(peer));
         self.settle();
     }

@@ -1,5 +1,7 @@
 //! Change feeds, compared with models of all changes.
 
+mod http;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;

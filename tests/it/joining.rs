@@ -446,6 +446,57 @@ fn figures_for_other_hosts_need_a_certificate_or_a_token() {
     assert!(here.ends_with("# EOF\n200"), "{here}");
 }
 
+#[test]
+fn change_feeds_for_other_hosts_come_over_tls_to_accounts_of_sql() {
+    let layout = Layout { sql: 1, disk: false, ..SMALL };
+    let Some(mut cluster) = bare("feeds", layout, "") else { return };
+    let file = cluster.directory().join("config.ini");
+    let text = fs::read_to_string(&file).expect("it is there");
+    let port = "[mysqld default]\nHttpPort=9600\nHttpAddress=0.0.0.0\n";
+    fs::write(&file, text.replace("[mysqld default]\n", port)).expect("the directory is writable");
+    join_all(&mut cluster);
+    all(
+        &mut open(&cluster, SQL),
+        &[
+            "CREATE DATABASE d",
+            "CREATE TABLE d.t (a INT PRIMARY KEY)",
+            "INSERT INTO d.t VALUES (7)",
+            "CREATE CHANGEFEED f FOR TABLE d.t INTO 'sql'",
+            "SET PERSIST require_secure_transport = ON",
+            "CREATE USER reader@'%' IDENTIFIED BY 'secret' REQUIRE SSL",
+            "CREATE USER named@'%' IDENTIFIED BY 'secret' REQUIRE X509",
+            "CREATE USER here@localhost IDENTIFIED BY 'secret'",
+            "GRANT REPLICATION SLAVE ON *.* TO reader@'%', named@'%', here@localhost",
+        ],
+    );
+    let ann = cluster.directory().join("ann");
+    order(&mut cluster, &format!("certificates create-operator Ann --out {}", ann.display()));
+    let (address, ca) = (cluster.address(SQL), ann.join("node-ca.pem"));
+    let mut get = |host: u8, account: &str, url: &str| {
+        let network = cluster.network().expect("it was started on hosts");
+        let mut curl = network.command(host, "curl");
+        curl.args(["--silent", "--show-error", "--max-time", "4", "--write-out", "%{http_code}"]);
+        curl.arg("--cacert").arg(&ca).args(["--user", account]).arg(url);
+        words_of(&run(curl))
+    };
+    let url = format!("https://{address}:9600/changefeeds/f");
+    // It has no end but the patience of who reads.
+    let told = get(1, "reader:secret", &url);
+    assert!(told.contains("\"after\":{\"a\":7}") && told.contains("\"op\":\"h\""), "{told}");
+    for account in ["reader:wrong", "named:secret", "here:secret"] {
+        let told = get(1, account, &url);
+        assert!(told.contains("Access denied") && told.contains("401"), "{account}: {told}");
+    }
+    // What is not a feed takes a certificate or a token; without TLS nobody is answered.
+    let told = get(1, "reader:secret", &format!("https://{address}:9600/metrics"));
+    assert!(told.contains("it takes a certificate") && told.contains("401"), "{told}");
+    let told = get(1, "reader:secret", &format!("http://{address}:9600/changefeeds/f"));
+    assert!(told.contains("000"), "{told}");
+    // On the host itself the rule for SQL over TCP holds.
+    let told = get(SQL_HOST, "reader:secret", "http://127.0.0.1:9600/changefeeds/f");
+    assert!(told.contains("3159") && told.contains("403"), "{told}");
+}
+
 /// Another user of the host of a cluster, if this process may become one.
 #[test]
 fn another_local_user_stops_nothing() {

@@ -333,6 +333,11 @@ impl Processes {
         std::fs::read_to_string(file).unwrap_or_default()
     }
 
+    /// The process of a node that runs.
+    pub fn pid(&self, node: u16) -> u32 {
+        self.processes[&node].child.id()
+    }
+
     /// Ends nodes as crashes would, all at the same time.
     pub fn kill(&mut self, nodes: &[u16]) {
         for node in nodes {

@@ -36,6 +36,8 @@ pub struct ConnectionPeer {
     pub transport: Transport,
     /// Whether the host can encrypt this connection when asked to by [`Ctx::start_tls`].
     pub tls_offered: bool,
+    /// What encrypts it already where the peer came in another way than by a socket of its own.
+    pub encryption: Option<Encryption>,
 }
 
 /// How a connection reaches the host.

@@ -239,7 +239,21 @@ impl Session {
                 Stream::Tcp(stream)
             }
         };
-        Self::greeted(stream, login, None)
+        let is_private = matches!(stream, Stream::Unix(_));
+        Self::greeted(stream, login, None, is_private)
+    }
+
+    /// Logs in over a Unix socket that there is. `is_private` says that the server takes the
+    /// connection for one that nobody reads along: then a password may be sent as it is.
+    ///
+    /// # Errors
+    /// As [`Session::log_in`].
+    pub fn log_in_by(
+        stream: UnixStream,
+        login: &Login,
+        is_private: bool,
+    ) -> Result<Session, QueryError> {
+        Self::greeted(Stream::Unix(stream), login, None, is_private)
     }
 
     /// Logs in over a connection that there is; with `encrypt` over one that becomes encrypted. A
@@ -252,15 +266,15 @@ impl Session {
         login: &Login,
         encrypt: Option<Encrypt<'_>>,
     ) -> Result<Session, QueryError> {
-        Self::greeted(Stream::Patient(stream), login, encrypt)
+        Self::greeted(Stream::Patient(stream), login, encrypt, encrypt.is_some())
     }
 
     fn greeted(
         stream: Stream,
         login: &Login,
         encrypt: Option<Encrypt<'_>>,
+        is_private: bool,
     ) -> Result<Session, QueryError> {
-        let is_private = matches!(stream, Stream::Unix(_)) || encrypt.is_some();
         let mut session = Session { stream: BufReader::new(Awaited(stream)), sequence: 0 };
         let greeting = session.packet()?;
         if greeting.first() == Some(&ERROR) {
@@ -393,6 +407,18 @@ impl Session {
         statement: &str,
         mut take: impl FnMut(TextRow) -> io::Result<()>,
     ) -> Result<Answer, QueryError> {
+        self.each_row_at_hand(statement, |row, _| take(row))
+    }
+
+    /// The same, and says with each row whether more of the answer has come already.
+    ///
+    /// # Errors
+    /// As [`Session::each_row`].
+    pub fn each_row_at_hand(
+        &mut self,
+        statement: &str,
+        mut take: impl FnMut(TextRow, bool) -> io::Result<()>,
+    ) -> Result<Answer, QueryError> {
         self.sequence = 0;
         let mut command = vec![COM_QUERY];
         command.extend(statement.as_bytes());
@@ -421,7 +447,10 @@ impl Session {
                     return Ok(answer);
                 }
                 Some(&ERROR) => return Err(refusal(&packet)),
-                _ => take(row(&packet, answer.columns.len())?)?,
+                _ => {
+                    let row = row(&packet, answer.columns.len())?;
+                    take(row, !self.stream.buffer().is_empty())?;
+                }
             }
         }
     }

@@ -1,22 +1,27 @@
-//! Metrics and health checks over HTTP: `/metrics`, `/live`, `/ready`.
+//! Metrics, health checks and change feeds over HTTP: `/metrics`, `/live`, `/ready`,
+//! `/changefeeds/NAME`.
 //!
 //! # Owns
 //! [`Endpoint`], what a process answers from; where it listens; what each path says.
 //! # Guarantees
-//! Nothing of it runs on a worker's thread, and no request makes a node do more than tell its
-//! figures. Other hosts are answered over TLS, if they show a certificate of the cluster or a
-//! token, or where `AllowInsecure` says that the network is trusted.
+//! Nothing of it runs on a worker's thread. Without an account of SQL no request makes a node do
+//! more than tell its figures. Other hosts are answered over TLS, if they show a certificate of the
+//! cluster or a token, or where `AllowInsecure` says that the network is trusted; for a change feed
+//! the account stands in place of both.
 //! # Failure
 //! A port that cannot be had ends the start with a line that says which.
 //! # Not here
-//! Bytes and limits of requests (`request`, `server`), the text of figures (`metrics`).
+//! Bytes and limits of requests (`request`, `server`), the text of figures (`metrics`), what is
+//! sent of change feeds (`feeds`).
 
+mod feeds;
 mod request;
 mod server;
 
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -26,8 +31,9 @@ use model::NodeId;
 use runtime::{NodeCredentials, NodeReport, Observer, ProcessReport, Role};
 
 use crate::metrics;
-use request::Path;
-use server::{Answer, Guard, Limits, Status};
+use feeds::Client;
+use request::{Asked, Path};
+use server::{Answer, Guard, Limits, Service, Status, Taker};
 
 /// What a process answers from, and where its nodes are seen once they run.
 #[derive(Clone)]
@@ -37,6 +43,8 @@ struct Shared {
     /// The nodes of the process.
     nodes: Vec<(NodeId, Role)>,
     observer: Mutex<Option<Observer>>,
+    /// Change feeds that are being sent.
+    feeds: AtomicUsize,
 }
 
 /// How the nodes of a process are.
@@ -50,7 +58,8 @@ enum View {
 impl Endpoint {
     /// For a process that is going to host these nodes.
     pub(crate) fn new(nodes: Vec<(NodeId, Role)>) -> Self {
-        Self(Arc::new(Shared { nodes, observer: Mutex::default() }))
+        let (observer, feeds) = (Mutex::default(), AtomicUsize::new(0));
+        Self(Arc::new(Shared { nodes, observer, feeds }))
     }
 
     /// The nodes run now.
@@ -58,10 +67,13 @@ impl Endpoint {
         *self.0.observer.lock().unwrap_or_else(PoisonError::into_inner) = Some(observer);
     }
 
+    fn observer(&self) -> Option<Observer> {
+        self.0.observer.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Looks at the nodes, waiting so long for threads that do not answer.
     fn look(&self, patience: Duration) -> View {
-        let observer = self.0.observer.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        match observer.map(|observer| observer.look(patience)) {
+        match self.observer().map(|observer| observer.look(patience)) {
             None => View::Starting,
             Some(None) => View::Ended,
             Some(Some(report)) => View::Here(Box::new(report)),
@@ -152,21 +164,9 @@ impl Endpoint {
         }
         let bound = listeners.first().and_then(|listener| listener.local_addr().ok());
         let Some(bound) = bound else { return Err(missing.unwrap_or(TakeError::Nothing)) };
-        let endpoint = self.clone();
-        let decide = Arc::new(move |path| endpoint.answer(path));
-        server::start(listeners, Limits::default(), decide, guard)
+        server::start(listeners, Limits::default(), Arc::new(self.clone()), guard)
             .map_err(|error| TakeError::Other(bound, error))?;
         Ok(bound.port())
-    }
-
-    fn answer(&self, path: Path) -> Answer {
-        match path {
-            Path::Root => Answer::text(Status::Ok, PATHS),
-            Path::Metrics => self.metrics(),
-            Path::Live => self.live(),
-            Path::Ready => self.ready(),
-            Path::Unknown => Answer::text(Status::NotFound, "there is nothing here\n"),
-        }
     }
 
     fn metrics(&self) -> Answer {
@@ -238,6 +238,29 @@ impl Endpoint {
     }
 }
 
+impl Service for Endpoint {
+    fn answer(&self, path: Path) -> Answer {
+        match path {
+            Path::Root => Answer::text(Status::Ok, PATHS),
+            Path::Metrics => self.metrics(),
+            Path::Live => self.live(),
+            Path::Ready => self.ready(),
+            // One that is asked for by GET has been sent.
+            Path::Changefeed => Answer::text(Status::OnlyGet, "a change feed takes GET\n"),
+            Path::Unknown => Answer::text(Status::NotFound, "there is nothing here\n"),
+        }
+    }
+
+    fn feed(
+        &self,
+        asked: Result<Asked, String>,
+        client: &Client<'_>,
+        to: &mut dyn Taker,
+    ) -> io::Result<()> {
+        self.send_feed(asked, client, to)
+    }
+}
+
 fn silent(threads: &[usize]) -> String {
     let names: Vec<String> = threads.iter().map(|thread| format!("worker-{thread}")).collect();
     format!("threads that do not answer: {}\n", names.join(", "))
@@ -270,9 +293,10 @@ impl fmt::Display for TakeError {
 }
 
 const PATHS: &str = "\
-/metrics  figures, in the text format of OpenMetrics
-/live     200 while the threads of the process take their turns
-/ready    200 while its nodes can do their work, else 503 and why not
+/metrics           figures, in the text format of OpenMetrics
+/live              200 while the threads of the process take their turns
+/ready             200 while its nodes can do their work, else 503 and why not
+/changefeeds/NAME  of an SQL node: a change feed, with ?format=jsonl or sse, &after=POSITION
 ";
 /// What other hosts may show instead of a certificate, beside the node's certificate.
 const TOKEN_FILE: &str = "http-token.txt";

@@ -217,7 +217,7 @@ fn connect(source: &Source) -> io::Result<TcpStream> {
 }
 
 /// What mysql_native_password asks for: SHA1(password) XOR SHA1(nonce, SHA1(SHA1(password))).
-fn prove_natively(password: &[u8], nonce: &[u8]) -> Vec<u8> {
+pub(crate) fn prove_natively(password: &[u8], nonce: &[u8]) -> Vec<u8> {
     let sum = |bytes: &[u8]| digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, bytes);
     let first = sum(password);
     let salted = sum(&[nonce, sum(first.as_ref()).as_ref()].concat());
@@ -225,7 +225,7 @@ fn prove_natively(password: &[u8], nonce: &[u8]) -> Vec<u8> {
 }
 
 /// Encrypts a password by the RSA key of a server, as caching_sha2_password asks for.
-fn encrypt_password(secret: &[u8], pem: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn encrypt_password(secret: &[u8], pem: &[u8]) -> Option<Vec<u8>> {
     let text = std::str::from_utf8(pem).ok()?;
     let body: String = text.lines().filter(|line| !line.starts_with("-----")).collect();
     let key = PublicEncryptingKey::from_der(&from_base64(&body)?).ok()?;
@@ -235,7 +235,7 @@ fn encrypt_password(secret: &[u8], pem: &[u8]) -> Option<Vec<u8>> {
     Some(sent.to_vec())
 }
 
-fn from_base64(text: &str) -> Option<Vec<u8>> {
+pub(crate) fn from_base64(text: &str) -> Option<Vec<u8>> {
     let digit = |byte: u8| match byte {
         b'A'..=b'Z' => Some(byte - b'A'),
         b'a'..=b'z' => Some(byte - b'a' + 26),

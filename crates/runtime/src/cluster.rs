@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
@@ -207,6 +207,8 @@ pub(crate) struct Common {
     pub(crate) restores: Mutex<Vec<RestoreProgress>>,
     /// The process is to stop: clients are told.
     pub(crate) stopping: AtomicBool,
+    /// Number of the last connection of a client.
+    pub(crate) connections: Arc<AtomicU64>,
     /// Threads that have no client any more.
     pub(crate) drained: AtomicUsize,
 }
@@ -337,6 +339,7 @@ impl Cluster {
             ready: AtomicUsize::new(0),
             restores: Mutex::new(vec![RestoreProgress::default(); usize::from(threads)]),
             stopping: AtomicBool::new(false),
+            connections: Arc::default(),
             drained: AtomicUsize::new(0),
         });
         deadly::watch(&common);

@@ -78,7 +78,7 @@ impl Gateway {
         now: Instant,
         accepted: Accepted,
     ) {
-        let Accepted { id, socket, transport } = accepted;
+        let Accepted { id, socket, transport, encryption } = accepted;
         let mut connection = Connection::new(id, socket);
         // What is drawn for this client shall not follow from what others have seen.
         let (Ok(()), Ok(entropy)) = (connection.register(poller), entropy()) else {
@@ -86,8 +86,9 @@ impl Gateway {
         };
         worker.shared_mut().stir(entropy);
         self.connections.insert(id, connection);
-        let tls_offered = self.tls.as_ref().is_some_and(ServerTls::is_offered);
-        let peer = ConnectionPeer { transport, tls_offered };
+        let is_offered = self.tls.as_ref().is_some_and(ServerTls::is_offered);
+        let tls_offered = is_offered && encryption.is_none();
+        let peer = ConnectionPeer { transport, tls_offered, encryption };
         worker.connections().open(id);
         worker.connection(now, id, ConnectionEvent::Opened(peer));
     }

@@ -12,8 +12,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use actor::{ConnectionId, Transport};
+use actor::{ConnectionId, Encryption, Transport};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
@@ -45,6 +47,8 @@ pub(crate) struct Accepted {
     pub(crate) id: ConnectionId,
     pub(crate) socket: OwnedFd,
     pub(crate) transport: Transport,
+    /// What encrypts it already.
+    pub(crate) encryption: Option<Encryption>,
 }
 
 impl Listeners {
@@ -172,14 +176,19 @@ impl Drop for Listener {
     }
 }
 
+/// Names a connection, by the number of the last one.
+pub(crate) fn next_id(last: &AtomicU64) -> ConnectionId {
+    ConnectionId(last.fetch_add(1, Ordering::Relaxed) + 1)
+}
+
 /// The thread that accepts.
 #[derive(Debug)]
 pub(crate) struct Acceptor {
     listeners: Vec<Listener>,
     /// First token of the listeners in the poller.
     tokens_from: u64,
-    /// Number of the last connection.
-    last: u64,
+    /// Number of the last connection of the process.
+    last: Arc<AtomicU64>,
     state: State,
 }
 
@@ -194,9 +203,9 @@ enum State {
 
 impl Acceptor {
     /// Does not accept before [`Acceptor::open`].
-    pub(crate) fn new(listeners: Listeners, tokens_from: u64) -> Self {
+    pub(crate) fn new(listeners: Listeners, tokens_from: u64, last: Arc<AtomicU64>) -> Self {
         let listeners = listeners.listeners;
-        Self { listeners, tokens_from, last: 0, state: State::Waiting }
+        Self { listeners, tokens_from, last, state: State::Waiting }
     }
 
     /// Begins to accept; whether that is for the first time.
@@ -236,8 +245,8 @@ impl Acceptor {
         for _ in 0..ACCEPTED_PER_TURN {
             match listener.accept() {
                 Ok((socket, transport)) => {
-                    self.last += 1;
-                    accepted.push(Accepted { id: ConnectionId(self.last), socket, transport });
+                    let id = next_id(&self.last);
+                    accepted.push(Accepted { id, socket, transport, encryption: None });
                 }
                 Err(Errno::AGAIN) => break,
                 Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {

@@ -1,4 +1,5 @@
-//! A look at the nodes of a process from outside its workers: figures, and whether nodes are ready.
+//! A look at the nodes of a process from outside its workers: figures, whether nodes are ready, and
+//! connections of clients that have come in another way than by a listener.
 //!
 //! # Guarantees
 //! Whoever looks waits, the workers do not: each tells what it knows at its next turn. A thread
@@ -7,17 +8,20 @@
 //! What a thread tells (`thread`), the names of metrics (`actor`), how they are printed (`nines`).
 
 use std::fs;
+use std::io;
+use std::os::unix::net::UnixStream;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use actor::{Figures, Metric};
+use actor::{Encryption, Figures, Metric, Transport};
 use model::NodeId;
 use rustix::process::{Resource, getrlimit};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::cluster::{Common, Role};
 use crate::exchange::Mail;
+use crate::listener::{Accepted, next_id};
 
 /// What a thread knows.
 #[derive(Debug)]
@@ -57,6 +61,28 @@ pub struct Observer(Weak<Common>);
 impl Observer {
     pub(crate) fn new(common: &Arc<Common>) -> Self {
         Self(Arc::downgrade(common))
+    }
+
+    /// Lets in a client that has come in another way than by a listener: the application sees it as
+    /// one that `transport` has brought and that `encryption` protects. The client's end of the
+    /// connection; it is closed where no client node runs.
+    ///
+    /// # Errors
+    /// When the nodes have ended, or the system has no socket left.
+    pub fn connect(
+        &self,
+        transport: Transport,
+        encryption: Option<Encryption>,
+    ) -> io::Result<UnixStream> {
+        let ended = || io::Error::new(io::ErrorKind::NotConnected, "the node has ended");
+        let common = self.0.upgrade().ok_or_else(ended)?;
+        let (own, other) = UnixStream::pair()?;
+        other.set_nonblocking(true)?;
+        let id = next_id(&common.connections);
+        let thread = usize::try_from(id.0 % common.threads() as u64).unwrap_or(0);
+        let accepted = Accepted { id, socket: other.into(), transport, encryption };
+        common.exchange.post_from_outside(thread, Mail::Connection(accepted));
+        Ok(own)
     }
 
     /// Asks all threads, and waits for their answers at most so long. None when the nodes have

@@ -161,7 +161,9 @@ impl Thread {
             down: BTreeSet::new(),
             poller,
             gateway: Gateway::new(common.tls.clone()),
-            acceptor: listeners.map(|listeners| Acceptor::new(listeners, TOKEN_LISTENERS)),
+            acceptor: listeners.map(|listeners| {
+                Acceptor::new(listeners, TOKEN_LISTENERS, common.connections.clone())
+            }),
             next_thread: 0,
             outgoing: (0..common.threads()).map(|_| Vec::new()).collect(),
             incoming: Vec::new(),

@@ -350,7 +350,8 @@ async fn command(session: &mut Session, command: &ChangefeedCommand) -> Result<(
 }
 
 pub(crate) fn no_feed(name: &str) -> SqlError {
-    failed(&format!("there is no change feed '{name}': see SHOW CHANGEFEEDS"))
+    let why = format!("there is no change feed '{name}': see SHOW CHANGEFEEDS");
+    SqlError::new(1305, "42000", why)
 }
 
 /// Waits until nobody writes the files of a feed.

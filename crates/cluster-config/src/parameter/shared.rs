@@ -89,7 +89,7 @@ pub(super) const PARAMETERS: &[Parameter] = parameters! {
 
     "HttpPort";
     CLUSTER | NODES, count(0, 0, 65_535), Node, HONOURED;
-    "TCP port of metrics and health checks over HTTP; 0 for none"
+    "TCP port of metrics, health checks and (SQL nodes) change feeds over HTTP; 0 for none"
 
     "HttpAddress";
     CLUSTER | NODES, Kind::Host { default: "localhost" }, Node, HONOURED;

@@ -1,10 +1,13 @@
 //! What a request asks, from the bytes of its head.
 //!
 //! # Owns
-//! As much of HTTP/1.1 (RFC 9112) as GET and HEAD without a body need.
+//! As much of HTTP/1.1 (RFC 9112) as GET and HEAD without a body need; the options and the account
+//! of whoever asks for a change feed.
 //! # Guarantees
 //! Pure, and defined for all bytes: more is needed, or a path, or why it is refused. What cannot
 //! become a request is refused at once, without waiting for its end.
+
+use crate::replication::from_base64;
 
 /// Longest head: the request line and all fields.
 pub(super) const HEAD_MAX: usize = 8 << 10;
@@ -46,7 +49,34 @@ pub(super) enum Path {
     Metrics,
     Live,
     Ready,
+    /// A change feed: [`changefeed`] says which.
+    Changefeed,
     Unknown,
+}
+
+/// A change feed that is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Asked {
+    /// Its name.
+    pub(super) name: String,
+    /// How changes are written.
+    pub(super) form: Form,
+    /// The position behind which it goes on: digits, a point, and an `s` before those of a
+    /// snapshot.
+    pub(super) after: Option<String>,
+    /// Name and password of an account.
+    pub(super) account: Option<(String, String)>,
+    /// The answer may come in chunks.
+    pub(super) takes_chunks: bool,
+}
+
+/// How changes are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// A line of JSON for each.
+    Lines,
+    /// Server-sent events.
+    Events,
 }
 
 /// Reads the bytes that have come so far.
@@ -98,6 +128,113 @@ pub(super) fn bearer(head: &[u8]) -> Option<&[u8]> {
 }
 
 const BEARER: &[u8] = b"bearer ";
+const BASIC: &[u8] = b"basic ";
+
+/// What a whole head of a request says whose path is that of a change feed.
+///
+/// # Errors
+/// What is wrong with it.
+pub(super) fn changefeed(head: &[u8]) -> Result<Asked, String> {
+    let line = head.split(|byte| *byte == b'\r').next().unwrap_or_default();
+    let mut words = line.split(|byte| *byte == b' ').skip(1);
+    let target = words.next().unwrap_or_default();
+    let takes_chunks = words.next() == Some(b"HTTP/1.1");
+    let mut parts = target.splitn(2, |byte| *byte == b'?');
+    let name = parts.next().and_then(|path| path.strip_prefix(CHANGEFEEDS)).unwrap_or_default();
+    let name = unescaped(name).ok_or("the name of the change feed is no text in UTF-8")?;
+    if name.is_empty() || name.chars().count() > NAME_MAX || name.contains('\0') {
+        return Err(format!("a change feed has a name of 1 to {NAME_MAX} characters"));
+    }
+    let accepts = field(head, b"accept")?.is_some_and(|types| {
+        types.to_ascii_lowercase().windows(EVENT_STREAM.len()).any(|one| one == EVENT_STREAM)
+    });
+    let mut form = if accepts { Form::Events } else { Form::Lines };
+    let mut after = None;
+    let query = parts.next().unwrap_or_default();
+    for pair in query.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty()) {
+        let mut halves = pair.splitn(2, |byte| *byte == b'=');
+        let mut half = || halves.next().and_then(unescaped).unwrap_or_default();
+        match (half().as_str(), half()) {
+            ("format", form_name) => {
+                form = match form_name.as_str() {
+                    "jsonl" => Form::Lines,
+                    "sse" => Form::Events,
+                    other => return Err(format!("format={other} is none: jsonl, or sse")),
+                };
+            }
+            ("after", position) => after = Some(position),
+            (other, _) => return Err(format!("'{other}' is no option: format, after")),
+        }
+    }
+    // A client that connects again names its first position in the target, and the last one here.
+    if let Some(last) = field(head, b"last-event-id")?.filter(|last| !last.is_empty()) {
+        after = Some(String::from_utf8_lossy(last).into_owned());
+    }
+    let is_position = |text: &String| {
+        text.len() <= POSITION_MAX
+            && text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b's'))
+    };
+    if let Some(other) = after.as_ref().filter(|text| !is_position(text)) {
+        let shown: String = other.chars().take(POSITION_MAX).collect();
+        return Err(format!("'{shown}' is no position of a change feed, such as 4711.3 or 4711"));
+    }
+    after = after.filter(|text| !text.is_empty());
+    Ok(Asked { name, form, after, account: account(head)?, takes_chunks })
+}
+
+/// Name and password of HTTP basic authentication (RFC 7617).
+fn account(head: &[u8]) -> Result<Option<(String, String)>, String> {
+    let Some(value) = field(head, b"authorization")? else { return Ok(None) };
+    let wrong = || "Authorization is not `Basic`, with NAME:PASSWORD in base 64".to_owned();
+    let (scheme, text) = value.split_at_checked(BASIC.len()).ok_or_else(wrong)?;
+    if !scheme.eq_ignore_ascii_case(BASIC) {
+        return Err(wrong());
+    }
+    let text = str::from_utf8(text.trim_ascii()).map_err(|_| wrong())?;
+    let both = from_base64(text).and_then(|bytes| String::from_utf8(bytes).ok());
+    let both = both.filter(|both| !both.contains('\0')).ok_or_else(wrong)?;
+    let (name, password) = both.split_once(':').ok_or_else(wrong)?;
+    Ok(Some((name.to_owned(), password.to_owned())))
+}
+
+/// The value of a field that may be there once.
+fn field<'h>(head: &'h [u8], wanted: &[u8]) -> Result<Option<&'h [u8]>, String> {
+    let mut found = None;
+    for line in head.split(|byte| *byte == b'\n').skip(1) {
+        let Some(colon) = line.iter().position(|byte| *byte == b':') else { continue };
+        if line[..colon].eq_ignore_ascii_case(wanted)
+            && found.replace(line[colon + 1..].trim_ascii()).is_some()
+        {
+            return Err(format!("{} is there twice", String::from_utf8_lossy(wanted)));
+        }
+    }
+    Ok(found)
+}
+
+/// A text of a target, with bytes in place of `%` and two hexadecimal digits.
+fn unescaped(text: &[u8]) -> Option<String> {
+    let digit = |byte: Option<&u8>| char::from(*byte?).to_digit(16);
+    let (mut bytes, mut at) = (Vec::with_capacity(text.len()), 0);
+    while let Some(byte) = text.get(at) {
+        if *byte == b'%' {
+            let value = digit(text.get(at + 1))? * 16 + digit(text.get(at + 2))?;
+            bytes.push(u8::try_from(value).ok()?);
+            at += 3;
+        } else {
+            bytes.push(*byte);
+            at += 1;
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// Where change feeds are.
+const CHANGEFEEDS: &[u8] = b"/changefeeds/";
+const EVENT_STREAM: &[u8] = b"text/event-stream";
+/// Characters of a name.
+const NAME_MAX: usize = 64;
+/// Bytes of a position.
+const POSITION_MAX: usize = 64;
 
 /// The path, whether only a head is wanted, whether there must be a field `Host`.
 fn request_line(line: &[u8]) -> Result<(Path, bool, bool), Refusal> {
@@ -130,6 +267,7 @@ fn request_line(line: &[u8]) -> Result<(Path, bool, bool), Refusal> {
         b"/metrics" => Path::Metrics,
         b"/live" => Path::Live,
         b"/ready" => Path::Ready,
+        feed if feed.starts_with(CHANGEFEEDS) => Path::Changefeed,
         _ => Path::Unknown,
     };
     Ok((path, head, needs_host))
@@ -191,6 +329,80 @@ mod tests {
             assert_eq!(bearer(head(line).as_bytes()), None, "{line}");
         }
         assert_eq!(bearer(b"GET /Authorization:Bearer%20s HTTP/1.0\r\n\r\n"), None);
+    }
+
+    fn feed(target: &str, fields: &str) -> Result<Asked, String> {
+        let head = format!("GET {target} HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
+        assert_eq!(parse(head.as_bytes()), get(Path::Changefeed), "{head}");
+        changefeed(head.as_bytes())
+    }
+
+    #[test]
+    fn a_change_feed_is_asked_for_with_its_options_and_an_account() {
+        // root:s:cret, as `printf root:s:cret | base64` says.
+        let asked = feed(
+            "/changefeeds/my%20feed?format=sse&after=4711.3",
+            "authorization: basic cm9vdDpzOmNyZXQ=\r\n",
+        );
+        let expected = Asked {
+            name: "my feed".to_owned(),
+            form: Form::Events,
+            after: Some("4711.3".to_owned()),
+            account: Some(("root".to_owned(), "s:cret".to_owned())),
+            takes_chunks: true,
+        };
+        assert_eq!(asked, Ok(expected));
+        let plain = feed("/changefeeds/f", "").unwrap();
+        assert_eq!((plain.form, plain.after, plain.account), (Form::Lines, None, None));
+        let accepts = feed("/changefeeds/f", "Accept: text/html, Text/Event-Stream;q=1\r\n");
+        assert_eq!(accepts.unwrap().form, Form::Events);
+        let again = feed("/changefeeds/f?after=1&format=jsonl", "Last-Event-ID: s9.2\r\n").unwrap();
+        assert_eq!((again.after.as_deref(), again.form), (Some("s9.2"), Form::Lines));
+        assert_eq!(feed("/changefeeds/f?after=", "last-event-id:\r\n").unwrap().after, None);
+        let old = changefeed(b"GET /changefeeds/f HTTP/1.0\r\n\r\n").unwrap();
+        assert!(!old.takes_chunks);
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_question_for_a_feed_is_said() {
+        let long = format!("/changefeeds/{}", "a".repeat(65));
+        for (target, fields, why) in [
+            ("/changefeeds/", "", "1 to 64 characters"),
+            (long.as_str(), "", "1 to 64 characters"),
+            ("/changefeeds/%FF", "", "no text in UTF-8"),
+            ("/changefeeds/%0", "", "no text in UTF-8"),
+            ("/changefeeds/%00", "", "1 to 64 characters"),
+            ("/changefeeds/f?format=xml", "", "format=xml is none"),
+            ("/changefeeds/f?since=1", "", "'since' is no option"),
+            ("/changefeeds/f?after=%27%20OR%201", "", "no position"),
+            ("/changefeeds/f", "Last-Event-ID: x\r\n", "'x' is no position"),
+            ("/changefeeds/f", "Authorization: Bearer abc\r\n", "not `Basic`"),
+            ("/changefeeds/f", "Authorization: Basic !\r\n", "not `Basic`"),
+            ("/changefeeds/f", "Authorization: Basic cm9vdA==\r\n", "not `Basic`"),
+            ("/changefeeds/f", "Authorization: B\r\n", "not `Basic`"),
+            (
+                "/changefeeds/f",
+                "Authorization: Basic cm9vdDo=\r\nAuthorization: Basic cm9vdDo=\r\n",
+                "authorization is there twice",
+            ),
+        ] {
+            let told = feed(target, fields).unwrap_err();
+            assert!(told.contains(why), "{target} {fields}: {told}");
+        }
+    }
+
+    #[test]
+    fn any_head_of_a_feed_is_read_without_a_panic() {
+        let whole = b"GET /changefeeds/a%41?after=1&format=sse HTTP/1.1\r\nHost: a\r\n\
+            Authorization: Basic cm9vdDo=\r\nLast-Event-ID: 7\r\n\r\n";
+        for cut in 0..whole.len() {
+            let _ = changefeed(&whole[..cut]);
+            for byte in [b'%', 0xFF, b':', b'\n', b'&', b'='] {
+                let mut other = whole.to_vec();
+                other[cut] = byte;
+                let _ = changefeed(&other);
+            }
+        }
     }
 
     #[test]

@@ -1,16 +1,18 @@
-//! A server of small answers: one request for each connection, each on a thread of its own. Over
-//! TLS where the connection comes from another host and the process has a certificate.
+//! A server of small answers and of change feeds: one request for each connection, each on a thread
+//! of its own. Over TLS where the connection comes from another host and the process has a
+//! certificate.
 //!
 //! # Guarantees
 //! A bounded number of connections at a time, of bytes in a request, of time for a request and for
 //! its answer. When there are too many, whoever has taken longest to say what it wants is told to
-//! go: half a request holds up nobody else's. Nothing that is sent here ends the process or takes
-//! it more than that.
+//! go: half a request holds up nobody else's. A change feed has no end: its client takes something
+//! within a time. Nothing that is sent here ends the process or takes it more than that.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -18,9 +20,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use runtime::{Asker, NodeCredentials, accept_secured, sha256_hex};
+use actor::Encryption;
+use runtime::{Asker, NodeCredentials, Secured, accept_secured, sha256_hex};
 
-use super::request::{HEAD_MAX, Parsed, Path, Refusal, bearer, parse};
+use super::feeds::Client;
+use super::request::{Asked, HEAD_MAX, Parsed, Path, Refusal, bearer, changefeed, parse};
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +42,20 @@ pub(super) enum Status {
     Unavailable,
     /// Neither a certificate nor a token says who asks.
     Unauthorized,
+    /// It takes an account of SQL.
+    NoAccount,
+    /// The account may not do this, or not in this way.
+    Forbidden,
+    /// It cannot be had as things are.
+    Conflict,
+    /// It is not there any more.
+    Gone,
+    /// The account has as much as it may have.
+    TooMany,
+    /// It cannot be had now.
+    Busy,
+    /// It takes GET alone.
+    OnlyGet,
     Refused(Refusal),
     /// The request did not come in time.
     TooSlow,
@@ -46,14 +64,21 @@ pub(super) enum Status {
 }
 
 impl Status {
+    /// The request says something that is no option, or cannot be read.
+    pub(super) const BAD_REQUEST: Status = Status::Refused(Refusal::Malformed);
+
     fn line(self) -> &'static str {
         match self {
             Status::Ok => "200 OK",
-            Status::Unauthorized => "401 Unauthorized",
+            Status::Unauthorized | Status::NoAccount => "401 Unauthorized",
+            Status::Forbidden => "403 Forbidden",
+            Status::Conflict => "409 Conflict",
+            Status::Gone => "410 Gone",
+            Status::TooMany => "429 Too Many Requests",
             Status::NotFound => "404 Not Found",
-            Status::Unavailable => "503 Service Unavailable",
+            Status::Unavailable | Status::Busy => "503 Service Unavailable",
             Status::Refused(Refusal::Malformed) => "400 Bad Request",
-            Status::Refused(Refusal::Method) => "405 Method Not Allowed",
+            Status::OnlyGet | Status::Refused(Refusal::Method) => "405 Method Not Allowed",
             Status::Refused(Refusal::TargetTooLong) => "414 URI Too Long",
             Status::Refused(Refusal::HeadTooLong) => "431 Request Header Fields Too Large",
             Status::Refused(Refusal::Body) => "413 Content Too Large",
@@ -78,10 +103,13 @@ impl Answer {
         Self::text(status, &format!("{}\n", status.line()))
     }
 
-    fn bytes(&self, head: bool) -> Vec<u8> {
+    pub(super) fn bytes(&self, head: bool) -> Vec<u8> {
         let allow = match self.status {
             Status::Refused(Refusal::Method) => "Allow: GET, HEAD\r\n",
+            Status::OnlyGet => "Allow: GET\r\n",
             Status::Unauthorized => "WWW-Authenticate: Bearer\r\n",
+            Status::NoAccount => "WWW-Authenticate: Basic realm=\"nines\", charset=\"UTF-8\"\r\n",
+            Status::TooMany | Status::Busy => "Retry-After: 1\r\n",
             _ => "",
         };
         let mut bytes = format!(
@@ -99,8 +127,51 @@ impl Answer {
     }
 }
 
-/// Says what is at a path.
-pub(super) type Decide = Arc<dyn Fn(Path) -> Answer + Send + Sync>;
+/// Says what there is.
+pub(super) trait Service: Send + Sync {
+    /// What is at a path.
+    fn answer(&self, path: Path) -> Answer;
+
+    /// Sends a change feed until it ends, or its client takes nothing any more.
+    fn feed(
+        &self,
+        asked: Result<Asked, String>,
+        client: &Client<'_>,
+        to: &mut dyn Taker,
+    ) -> io::Result<()>;
+}
+
+/// A client that takes what has no end.
+pub(super) trait Taker {
+    /// Writes all of it, as long as the client takes something within the time that it has.
+    fn take(&mut self, bytes: &[u8]) -> io::Result<()>;
+}
+
+/// A client without TLS, and the time that it has.
+struct Plain<'s>(&'s mut TcpStream, Duration);
+
+impl Taker for Plain<'_> {
+    fn take(&mut self, bytes: &[u8]) -> io::Result<()> {
+        for piece in bytes.chunks(PIECE_BYTES) {
+            write(self.0, piece, Instant::now() + self.1)?;
+        }
+        Ok(())
+    }
+}
+
+/// The same with TLS.
+struct Encrypted<'s>(&'s mut Secured, Duration);
+
+impl Taker for Encrypted<'_> {
+    fn take(&mut self, bytes: &[u8]) -> io::Result<()> {
+        for piece in bytes.chunks(PIECE_BYTES) {
+            self.0.set_deadline(Instant::now() + self.1);
+            self.0.write_all(piece)?;
+            self.0.flush()?;
+        }
+        Ok(())
+    }
+}
 
 /// What other hosts need.
 #[derive(Clone)]
@@ -143,12 +214,14 @@ pub(super) struct Limits {
     request: Duration,
     /// How long a client may take to accept an answer.
     answer: Duration,
+    /// How long a client of a change feed may take nothing.
+    feed: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
         let time = Duration::from_secs(5);
-        Self { connections: 16, request: time, answer: time }
+        Self { connections: 16, request: time, answer: time, feed: Duration::from_secs(60) }
     }
 }
 
@@ -204,17 +277,51 @@ impl Places {
     }
 }
 
+/// What a connection that is served has of the places.
+pub(super) struct Turn<'p> {
+    places: &'p Places,
+    number: u64,
+    is_over: Cell<bool>,
+}
+
+impl Turn<'_> {
+    /// The request of the connection as it is to be answered.
+    fn request(&self, read: io::Result<Request>) -> io::Result<Request> {
+        match (self.places.has_read(self.number), read) {
+            // What came of it is half a request.
+            (true, Err(_)) => Ok(Err(Status::TooSlow)),
+            (_, request) => request,
+        }
+    }
+
+    /// Gives the place back: what comes has no end, and a place of its own.
+    pub(super) fn leave(&self) {
+        if !self.is_over.replace(true) {
+            self.places.free(self.number);
+        }
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+/// A path, and whether only a head is wanted; or why there is no request to answer.
+type Request = Result<(Path, bool), Status>;
+
 /// Serves connections of these listeners until the process ends.
 pub(super) fn start(
     listeners: Vec<TcpListener>,
     limits: Limits,
-    decide: Decide,
+    service: Arc<dyn Service>,
     guard: Option<Guard>,
 ) -> io::Result<()> {
     let places = Arc::new(Places::default());
     for listener in listeners {
-        let (decide, places, guard) = (decide.clone(), places.clone(), guard.clone());
-        let accept = move || accept(&listener, limits, &decide, (&places, guard.as_ref()));
+        let (service, places, guard) = (service.clone(), places.clone(), guard.clone());
+        let accept = move || accept(&listener, limits, &service, (&places, guard.as_ref()));
         thread::Builder::new().name("http".into()).spawn(accept)?;
     }
     Ok(())
@@ -223,7 +330,7 @@ pub(super) fn start(
 fn accept(
     listener: &TcpListener,
     limits: Limits,
-    decide: &Decide,
+    service: &Arc<dyn Service>,
     (places, guard): (&Arc<Places>, Option<&Guard>),
 ) {
     loop {
@@ -233,17 +340,17 @@ fn accept(
             continue;
         };
         let number = places.take(limits.connections, &stream);
-        let (decide, own) = (decide.clone(), places.clone());
+        let (service, own) = (service.clone(), places.clone());
         let guard = guard.filter(|_| !from.ip().to_canonical().is_loopback()).cloned();
         let serve = move || {
-            let has_read = || own.has_read(number);
+            let turn = Turn { places: &own, number, is_over: Cell::new(false) };
+            let server = Server { limits, service: &*service, turn: &turn, from };
             let served = || match &guard {
-                Some(guard) => serve_guarded(stream, limits, &*decide, (&has_read, guard)),
-                None => serve(stream, limits, &*decide, &has_read),
+                Some(guard) => server.serve_guarded(stream, guard),
+                None => server.serve(stream),
             };
             // The client may have gone, and what is broken here harms this answer alone.
             let _ = catch_unwind(AssertUnwindSafe(served));
-            own.free(number);
         };
         if thread::Builder::new().name("http-answer".into()).spawn(serve).is_err() {
             places.free(number);
@@ -251,82 +358,95 @@ fn accept(
     }
 }
 
-fn serve(
-    mut stream: TcpStream,
+/// What serves a connection.
+struct Server<'s> {
     limits: Limits,
-    decide: &dyn Fn(Path) -> Answer,
-    has_read: &dyn Fn() -> bool,
-) -> io::Result<()> {
-    let request = read(&mut stream, Instant::now() + limits.request);
-    let request = match (has_read(), request) {
-        // What came of it is half a request.
-        (true, Err(_)) => Ok(Err(Status::TooSlow)),
-        (_, request) => request,
-    };
-    let (answer, head) = match request? {
-        Ok((path, head)) => {
-            let answer = catch_unwind(AssertUnwindSafe(|| decide(path)));
-            (answer.unwrap_or_else(|_| Answer::of_status(Status::Internal)), head)
+    service: &'s dyn Service,
+    turn: &'s Turn<'s>,
+    from: SocketAddr,
+}
+
+impl Server<'_> {
+    fn serve(&self, mut stream: TcpStream) -> io::Result<()> {
+        let (mut bytes, until) = (Vec::new(), Instant::now() + self.limits.request);
+        let request = read_into(&mut bytes, |buffer| {
+            stream.set_read_timeout(Some(left(until)?))?;
+            stream.read(buffer)
+        });
+        let request = self.turn.request(request)?;
+        if let Ok((Path::Changefeed, false)) = request {
+            stream.set_nodelay(true)?;
+            let client = self.client(None);
+            let mut to = Plain(&mut stream, self.limits.feed);
+            self.service.feed(changefeed(&bytes), &client, &mut to)?;
+        } else {
+            let (answer, head) = self.answer(request);
+            write(&mut stream, &answer.bytes(head), Instant::now() + self.limits.answer)?;
         }
-        Err(status) => (Answer::of_status(status), false),
-    };
-    write(&mut stream, &answer.bytes(head), Instant::now() + limits.answer)?;
-    // Closing with unread input would reset the connection, and destroy what was just sent.
-    stream.shutdown(Shutdown::Write)?;
-    let until = Instant::now() + DRAIN_TIMEOUT;
-    let mut rest = [0; 4 << 10];
-    for _ in 0..DRAIN_READS_MAX {
-        stream.set_read_timeout(Some(left(until)?))?;
-        if stream.read(&mut rest)? == 0 {
-            break;
+        // Closing with unread input would reset the connection, and destroy what was just sent.
+        stream.shutdown(Shutdown::Write)?;
+        let until = Instant::now() + DRAIN_TIMEOUT;
+        let mut rest = [0; 4 << 10];
+        for _ in 0..DRAIN_READS_MAX {
+            stream.set_read_timeout(Some(left(until)?))?;
+            if stream.read(&mut rest)? == 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The same for a client of another host.
+    fn serve_guarded(&self, stream: TcpStream, guard: &Guard) -> io::Result<()> {
+        let until = Instant::now() + self.limits.request;
+        stream.set_nodelay(true)?;
+        let (mut stream, asker) = accept_secured(&guard.credentials, stream, until)?;
+        let mut bytes = Vec::new();
+        let request = read_into(&mut bytes, |buffer| stream.read(buffer));
+        let request = self.turn.request(request)?;
+        if let Ok((Path::Changefeed, false)) = request
+            && matches!(asker, Asker::Certified(..) | Asker::Anonymous)
+        {
+            // An account of SQL says who asks.
+            let client = self.client(stream.encryption());
+            let mut to = Encrypted(&mut stream, self.limits.feed);
+            self.service.feed(changefeed(&bytes), &client, &mut to)?;
+        } else {
+            let (answer, head) = match request {
+                Ok((_, head)) if !guard.admits(&asker, &bytes) => {
+                    (Answer::text(Status::Unauthorized, NEEDED), head)
+                }
+                request => self.answer(request),
+            };
+            stream.set_deadline(Instant::now() + self.limits.answer);
+            stream.write_all(&answer.bytes(head))?;
+        }
+        stream.set_deadline(Instant::now() + self.limits.answer);
+        stream.finish()
+    }
+
+    /// The answer to a request, and whether only its head is wanted.
+    fn answer(&self, request: Request) -> (Answer, bool) {
+        match request {
+            Ok((path, head)) => {
+                let answer = catch_unwind(AssertUnwindSafe(|| self.service.answer(path)));
+                (answer.unwrap_or_else(|_| Answer::of_status(Status::Internal)), head)
+            }
+            Err(status) => (Answer::of_status(status), false),
         }
     }
-    Ok(())
-}
 
-/// The same for a client of another host.
-fn serve_guarded(
-    stream: TcpStream,
-    limits: Limits,
-    decide: &dyn Fn(Path) -> Answer,
-    (has_read, guard): (&dyn Fn() -> bool, &Guard),
-) -> io::Result<()> {
-    let until = Instant::now() + limits.request;
-    let (mut stream, asker) = accept_secured(&guard.credentials, stream, until)?;
-    let mut bytes = Vec::new();
-    let request = read_into(&mut bytes, |buffer| stream.read(buffer));
-    let request = match (has_read(), request) {
-        (true, Err(_)) => Ok(Err(Status::TooSlow)),
-        (_, request) => request,
-    };
-    let (answer, head) = match request? {
-        Ok((_, head)) if !guard.admits(&asker, &bytes) => {
-            (Answer::text(Status::Unauthorized, NEEDED), head)
-        }
-        Ok((path, head)) => {
-            let answer = catch_unwind(AssertUnwindSafe(|| decide(path)));
-            (answer.unwrap_or_else(|_| Answer::of_status(Status::Internal)), head)
-        }
-        Err(status) => (Answer::of_status(status), false),
-    };
-    stream.set_deadline(Instant::now() + limits.answer);
-    stream.write_all(&answer.bytes(head))?;
-    stream.finish()
-}
-
-/// Reads a request, or finds out why there is none to answer.
-fn read(stream: &mut TcpStream, until: Instant) -> io::Result<Result<(Path, bool), Status>> {
-    read_into(&mut Vec::new(), |buffer| {
-        stream.set_read_timeout(Some(left(until)?))?;
-        stream.read(buffer)
-    })
+    /// Who asks for a change feed.
+    fn client(&self, encryption: Option<Encryption>) -> Client<'_> {
+        Client { from: self.from, encryption, turn: self.turn }
+    }
 }
 
 /// Reads a request by reading pieces of it.
 fn read_into(
     bytes: &mut Vec<u8>,
     mut piece: impl FnMut(&mut [u8]) -> io::Result<usize>,
-) -> io::Result<Result<(Path, bool), Status>> {
+) -> io::Result<Request> {
     let mut buffer = [0; 2 << 10];
     loop {
         match parse(bytes) {
@@ -372,6 +492,8 @@ fn is_time_out(error: &io::Error) -> bool {
 const NEEDED: &str = "it takes a certificate of this cluster, or `Authorization: Bearer TOKEN`\n";
 /// Shortest token.
 const TOKEN_MIN: usize = 16;
+/// Bytes of a change feed that are written together.
+const PIECE_BYTES: usize = 16 << 10;
 /// How long, and for how many reads, what a client still sends is thrown away.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 const DRAIN_READS_MAX: usize = 64;
@@ -380,19 +502,43 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 #[cfg(test)]
 mod tests {
-    use std::net::SocketAddr;
-
     use super::*;
+
+    /// Its change feeds are as long as a client reads them.
+    struct Small;
+
+    impl Service for Small {
+        fn answer(&self, path: Path) -> Answer {
+            match path {
+                Path::Live => Answer::text(Status::Ok, "alive\n"),
+                Path::Ready => panic!("something is broken"),
+                Path::Changefeed => Answer::of_status(Status::OnlyGet),
+                _ => Answer::of_status(Status::NotFound),
+            }
+        }
+
+        fn feed(
+            &self,
+            asked: Result<Asked, String>,
+            client: &Client<'_>,
+            to: &mut dyn Taker,
+        ) -> io::Result<()> {
+            client.turn.leave();
+            let name = asked.unwrap().name;
+            assert!(client.from.ip().is_loopback() && client.encryption.is_none());
+            if name == "short" {
+                return to.take(b"short\n");
+            }
+            loop {
+                to.take(&[b'x'; 1 << 20])?;
+            }
+        }
+    }
 
     fn server(limits: Limits) -> SocketAddr {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let address = listener.local_addr().unwrap();
-        let decide = |path| match path {
-            Path::Live => Answer::text(Status::Ok, "alive\n"),
-            Path::Ready => panic!("something is broken"),
-            _ => Answer::of_status(Status::NotFound),
-        };
-        start(vec![listener], limits, Arc::new(decide), None).unwrap();
+        start(vec![listener], limits, Arc::new(Small), None).unwrap();
         address
     }
 
@@ -451,6 +597,28 @@ mod tests {
         let mut told = String::new();
         half[0].read_to_string(&mut told).unwrap();
         assert!(told.starts_with("HTTP/1.1 408 "), "{told}");
+    }
+
+    #[test]
+    fn feeds_take_nobodys_place_and_a_client_that_takes_nothing_is_given_up() {
+        let feed = Duration::from_millis(300);
+        let limits = Limits { connections: 2, feed, ..Limits::default() };
+        let address = server(limits);
+        let mut sleepers: Vec<TcpStream> =
+            (0..8).map(|_| TcpStream::connect(address).unwrap()).collect();
+        for stream in &mut sleepers {
+            stream.write_all(b"GET /changefeeds/f HTTP/1.0\r\n\r\n").unwrap();
+        }
+        assert!(said(address, &[b"GET /live HTTP/1.0\r\n\r\n"]).contains("alive"));
+        assert_eq!(said(address, &[b"GET /changefeeds/short HTTP/1.0\r\n\r\n"]), "short\n");
+        let only_get = said(address, &[b"HEAD /changefeeds/f HTTP/1.0\r\n\r\n"]);
+        assert!(only_get.contains("405 ") && only_get.contains("Allow: GET\r\n"), "{only_get}");
+        thread::sleep(feed * 3);
+        for mut stream in sleepers {
+            // What the system has kept comes, then the end.
+            let mut rest = vec![0; 1 << 20];
+            while stream.read(&mut rest).is_ok_and(|count| count > 0) {}
+        }
     }
 
     #[test]

@@ -15,6 +15,7 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use actor::Encryption;
 use model::NodeId;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls13_signature};
@@ -27,6 +28,7 @@ use rustls::{
 use super::certificate::Certificate;
 use super::credentials::NodeCredentials;
 use super::identity::{NodeIdentity, NodeRole, authority_id};
+use super::suites;
 use super::verifier::{Trust, alert_in_words, too_old};
 
 /// Who asks.
@@ -317,6 +319,26 @@ impl Secured {
         }
         self.flush()?;
         self.timed().socket.shutdown(Shutdown::Write)
+    }
+
+    /// What both ends have agreed on. A certificate that the other end has shown is one of a node
+    /// or an operator, and is not told: no account of SQL is of one.
+    pub fn encryption(&self) -> Option<Encryption> {
+        let (version, suite) = match &self.0 {
+            Ends::Client(stream) => {
+                (stream.conn.protocol_version(), stream.conn.negotiated_cipher_suite())
+            }
+            Ends::Server(stream) => {
+                (stream.conn.protocol_version(), stream.conn.negotiated_cipher_suite())
+            }
+        };
+        Some(Encryption {
+            protocol: suites::version_name(version?),
+            cipher: suites::suite_name(suite?.suite()),
+            is_resumed: false,
+            fingerprint: [0; 32],
+            peer: None,
+        })
     }
 
     fn timed(&mut self) -> &mut Timed {

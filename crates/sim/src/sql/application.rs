@@ -227,7 +227,7 @@ impl SqlApplication {
         drop(client);
         ctx.shared().connections.open(id);
         let transport = Transport::Unix { user: None };
-        let peer = ConnectionPeer { transport, tls_offered: false };
+        let peer = ConnectionPeer { transport, tls_offered: false, encryption: None };
         self.node.connection(ctx, id, ConnectionEvent::Opened(peer));
     }
 

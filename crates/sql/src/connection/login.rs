@@ -10,6 +10,8 @@
 
 mod proof;
 
+use std::rc::Rc;
+
 use actor::{Encryption, Transport};
 use collation::CollationId;
 use mysql_wire::auth::{Account, CACHING_SHA2, NATIVE, Plugin, Protection, native};
@@ -82,6 +84,7 @@ pub(super) async fn log_in(connection: &mut Connection, greeting: &Greeting) -> 
         return Err(End::Error(SqlError::new(1053, "08S01", "Server shutdown in progress")));
     }
     require_room(&connection.session)?;
+    connection.session.tls = greeting.peer.encryption.clone().map(Rc::new);
     let from = ClientHost::of(&greeting.peer.transport);
     if !connection.session.expects_client(&from).await {
         return Err(End::Error(SqlError::of::<1130>(&[&from.name()])));

@@ -95,11 +95,16 @@ fn tcp(address: &str, loopback: bool) -> Transport {
 
 impl Client {
     fn connect(world: &World, number: u32, transport: Transport) -> Self {
+        let peer = ConnectionPeer { transport, tls_offered: true, encryption: None };
+        Self::connect_by(world, number, peer)
+    }
+
+    fn connect_by(world: &World, number: u32, peer: ConnectionPeer) -> Self {
         let greeting = Greeting {
             number,
             nonce: [b'n'; 20],
             seed: 1,
-            peer: ConnectionPeer { transport, tls_offered: true },
+            peer,
             clock_base: 0,
             shutting_down: number == 0,
         };

@@ -382,6 +382,14 @@ fn open_connections_are_refused_where_protection_is_required() {
     client.begin_tls();
     client.send(&response(UTF8, b"root", b"", b""));
     assert_eq!(client.packet()[0], 0);
+    // The host has encrypted this one before it came here, as those of HTTP.
+    let encryption = Some(Encryption { protocol: "TLSv1.3", ..Encryption::default() });
+    let transport = tcp("192.0.2.1", false);
+    let peer = ConnectionPeer { transport, tls_offered: false, encryption };
+    let mut client = Client::connect_by(&shared, 1, peer);
+    client.packet();
+    client.send(&response(UTF8, b"root", b"", b""));
+    assert_eq!(client.packet()[0], 0);
 }
 
 /// What MariaDB's clients check a certificate by that they have no authority for.
