@@ -27,7 +27,7 @@ use client::{ClientOperation, ScanSpec};
 use model::{ErrorCode, SchemaChange, Table, TableId};
 use sql_expression::SqlError;
 use sql_parser::ast::AlterLock;
-use stdx::Duration;
+use stdx::{Duration, Instant};
 use wire::{Projection, WaitPolicy};
 
 use self::rows::{Copy, Made};
@@ -54,8 +54,11 @@ use crate::statistics::store;
 const BATCH: usize = 256;
 /// Bytes of large values after which a batch ends.
 const BATCH_BYTES: usize = 4 << 20;
-/// How often a batch is tried that meets a failing node.
+/// How often something is tried at least that meets failing nodes, or locks.
 const ATTEMPTS_MAX: u32 = 20;
+/// For how long it is tried at least: longer than it takes to remove a node that is silent, and
+/// than its transactions take to be settled.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// The pause before a batch is tried again, and between two looks at a table that is being copied.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -269,20 +272,26 @@ fn outcome(copy: &Copy<'_>, warnings: u64) -> Outcome {
     Outcome::with_info(records, info)
 }
 
-/// How often something was tried that meets failing nodes, or locks.
+/// How often something was tried that meets failing nodes, or locks, and since when.
 #[derive(Default)]
-struct Attempts(u32);
+struct Attempts {
+    count: u32,
+    began: Option<Instant>,
+}
 
 impl Attempts {
     /// Waits before it is tried again.
     ///
     /// # Errors
-    /// With `error`, when that is for good, or it was tried [`ATTEMPTS_MAX`] times again.
+    /// With `error`, when that is for good, or it was tried [`ATTEMPTS_MAX`] times again and for
+    /// [`PATIENCE`].
     async fn again(&mut self, kernel: &Kernel, error: SqlError) -> Result<(), SqlError> {
-        if !is_temporary(&error) || self.0 == ATTEMPTS_MAX {
+        let now = kernel.now();
+        let began = *self.began.get_or_insert(now);
+        if !is_temporary(&error) || self.count >= ATTEMPTS_MAX && now.since(began) >= PATIENCE {
             return Err(error);
         }
-        self.0 += 1;
+        self.count += 1;
         Ok(kernel.sleep(PAUSE).await?)
     }
 }

@@ -20,7 +20,7 @@ use wire::{LockMode, Projection, WaitPolicy};
 
 use super::online::{Online, give_up, is_violation};
 use super::rows::Made;
-use super::{Attempts, PAUSE, Stopped};
+use super::{Attempts, PATIENCE, PAUSE, Stopped};
 use crate::error::is_temporary;
 use crate::execute::reference::batch;
 use crate::execute::run::Run;
@@ -31,8 +31,6 @@ use crate::large::read::complete_locked;
 const ENTRIES: usize = 64;
 /// Entries drained in one round, about.
 pub(super) const ROUND: usize = 1 << 16;
-/// How often what is left is looked at again when writers are kept out.
-const LOOKS_MAX: u32 = 20;
 
 type Key = Vec<Value>;
 
@@ -70,20 +68,31 @@ impl Online<'_> {
     /// Drains all entries of a table that nobody writes to.
     ///
     /// # Errors
-    /// 1062 when the rows do not fit the unique indexes of the new table.
+    /// 1062 when the rows do not fit the unique indexes of the new table; a temporary one when
+    /// nodes come and go for longer than [`PATIENCE`].
     pub(super) async fn drain_all(&mut self, run: &mut Run<'_>) -> Result<(), Stopped> {
-        for _ in 0..LOOKS_MAX {
+        let began = run.session.kernel.now();
+        loop {
             // First all go that may be in the way of others.
-            if !self.each_entry(run, Pass::Delete).await? {
-                continue;
+            if self.each_entry(run, Pass::Delete).await? {
+                self.each_entry(run, Pass::Insert).await?;
+                if self.is_drained(run).await? {
+                    return Ok(());
+                }
             }
-            self.each_entry(run, Pass::Insert).await?;
-            if self.is_drained(run).await? {
-                return Ok(());
+            // Entries in doubt come back; a node that is gone takes a while to be removed.
+            if run.session.kernel.now().since(began) >= PATIENCE {
+                break;
             }
+            run.session.kernel.sleep(PAUSE).await?;
         }
-        let detail = format!("the journal of {} does not come to an end", self.base.name);
-        Err(Failure::Refused(Refusal::new(ErrorCode::Internal, detail)).into())
+        let detail = format!(
+            "the journal of {} could not be read to its end in {} s, for nodes that come and go: \
+             try again",
+            self.base.name,
+            PATIENCE.as_millis() / 1_000
+        );
+        Err(Failure::Refused(Refusal::new(ErrorCode::ScanAborted, detail)).into())
     }
 
     /// Goes through all entries; false when that has to be done again, as a scan was lost.

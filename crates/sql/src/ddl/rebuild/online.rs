@@ -38,8 +38,8 @@ use super::super::step::request;
 use super::drain::ROUND;
 use super::rows::{Copy, Made};
 use super::{
-    ATTEMPTS_MAX, Attempts, BATCH, BATCH_BYTES, CLAIMS, Life, PAUSE, Stopped, barrier, copy_to,
-    ended, hidden_name, outcome, put_in_place, reader_of,
+    Attempts, BATCH, BATCH_BYTES, CLAIMS, Life, PATIENCE, PAUSE, Stopped, barrier, copy_to, ended,
+    hidden_name, outcome, put_in_place, reader_of,
 };
 use crate::access::Values;
 use crate::catalog::names::TableName;
@@ -202,21 +202,19 @@ impl<'a> Online<'a> {
             return Ok(());
         }
         let table = u64::from(self.base.id.0);
-        let mut attempt = 0;
         while let Err(failure) = CLAIMS.hold(kernel, table, WaitPolicy::Refuse).await {
             if let Failure::Interrupted(_) = failure {
                 return Err(failure.into());
             }
             // The transaction that held it is gone, and this was told of it; or somebody looks
-            // whether it is free.
+            // whether it is free; or a node that is silent holds it still.
             kernel.abort().await;
-            if attempt == ATTEMPTS_MAX {
+            if kernel.now().since(now) >= PATIENCE {
                 return Err(Stopped::NotOurs(failure.into()));
             }
-            attempt += 1;
             kernel.sleep(PAUSE).await?;
         }
-        self.renewed = now;
+        self.renewed = kernel.now();
         let cluster = kernel.cluster();
         let same = |table: &Arc<Table>| {
             cluster.tables.get(&table.id).is_some_and(|known| known.version == table.version)
