@@ -102,8 +102,8 @@ impl ClusterConfig {
     /// What is different in this configuration from an earlier one.
     pub fn compare(&self, before: &ClusterConfig) -> Comparison {
         let mut comparison = Comparison {
-            added: only_in(self, before),
-            removed: only_in(before, self),
+            added: only_in(self, before, restart_for_new),
+            removed: only_in(before, self, restart_without),
             changes: Vec::new(),
         };
         let changes = &mut comparison.changes;
@@ -197,22 +197,40 @@ fn of_links(before: &ClusterConfig, after: &ClusterConfig) -> Vec<Change> {
 }
 
 /// The nodes of one configuration that the other has not, or has in another role.
-fn only_in(one: &ClusterConfig, other: &ClusterConfig) -> Vec<NodeChange> {
+fn only_in(
+    one: &ClusterConfig,
+    other: &ClusterConfig,
+    restart: impl Fn(Role, bool) -> Restart,
+) -> Vec<NodeChange> {
+    let spare = one.spare_node_ids();
     let missing = |node: &&Node| other.node(node.id).is_none_or(|same| same.role != node.role);
     let nodes = one.nodes.iter().filter(missing);
     nodes
-        .map(|node| NodeChange { id: node.id, role: node.role, restart: restart_of(node.role) })
+        .map(|node| {
+            let restart = restart(node.role, spare.contains(&node.id));
+            NodeChange { id: node.id, role: node.role, restart }
+        })
         .collect()
 }
 
-/// What a node that comes or goes asks of the others.
-const fn restart_of(role: Role) -> Restart {
-    match role {
+/// What a node that comes asks of the others. A data node is spare when it is in no node group.
+const fn restart_for_new(role: Role, is_spare: bool) -> Restart {
+    match (role, is_spare) {
         // Node groups are formed when the cluster is founded.
-        Role::Data => Restart::InitialSystem,
-        // Every node knows where to find them, and one of them may vote.
-        Role::Management => Restart::Node,
-        Role::Sql | Role::Api => Restart::Online,
+        (Role::Data, false) => Restart::InitialSystem,
+        // Every node keeps the list of those that it links to from its start on.
+        _ => Restart::Node,
+    }
+}
+
+/// What a node that goes asks of the others.
+const fn restart_without(role: Role, is_spare: bool) -> Restart {
+    match (role, is_spare) {
+        (Role::Data, false) => Restart::InitialSystem,
+        // It may vote.
+        (Role::Management, _) => Restart::Node,
+        // The others forget it when they are restarted.
+        (Role::Sql | Role::Api | Role::Data, _) => Restart::Online,
     }
 }
 
@@ -300,7 +318,17 @@ mod tests {
             "- api 151: online",
         ];
         assert_eq!(compared(BASE, &new), expected);
+    }
+
+    #[test]
+    fn data_and_management_nodes_are_restarted_before_a_new_client_or_spare_node_can_link() {
         let role = BASE.replace("[api]", "[mysqld]");
-        assert_eq!(compared(BASE, &role), ["+ sql 151: online", "- api 151: online"]);
+        assert_eq!(compared(BASE, &role), ["+ sql 151: node", "- api 151: online"]);
+        let more = format!("{BASE}[mysqld]\n[api]\n");
+        assert_eq!(compared(BASE, &more), ["+ sql 152: node", "+ api 153: node"]);
+        assert_eq!(compared(&more, BASE), ["- sql 152: online", "- api 153: online"]);
+        let spare = format!("{BASE}[ndbd]\nNodeGroup=65536\n[ndbd]\nNodeGroup=65536\n");
+        assert_eq!(compared(BASE, &spare), ["+ data 3: node", "+ data 4: node"]);
+        assert_eq!(compared(&spare, BASE), ["- data 3: online", "- data 4: online"]);
     }
 }
