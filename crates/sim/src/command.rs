@@ -18,8 +18,8 @@ use summary::Summary;
 /// How to call the simulator.
 const USAGE: &str = "\
 usage: sim run --seeds N [--from S] [--jobs J] [--twice | --twice-every K] [--mutation NAME]
-               [--disks] [--keep-going]
-       sim run --seed S [--twice] [--verbose] [--mutation NAME] [--disks]
+               [--disks] [--moves] [--keep-going]
+       sim run --seed S [--twice] [--verbose] [--mutation NAME] [--disks] [--moves]
        sim mutations [--seeds N] [--jobs J] [--only NAME] [--known]
        sim rejoin [--rows N] [--every K]";
 
@@ -36,6 +36,7 @@ struct Options {
     keep_going: bool,
     known: bool,
     disks: bool,
+    moves: bool,
     mutation: Mutation,
     only: Option<Mutation>,
     /// Of a node's return: rows of its table, and one in so many is changed meanwhile.
@@ -173,6 +174,7 @@ fn parse(arguments: &[String]) -> Result<Options, String> {
             "--keep-going" => options.keep_going = true,
             "--known" => options.known = true,
             "--disks" => options.disks = true,
+            "--moves" => options.moves = true,
             other => return Err(format!("{other} is not known\n{USAGE}")),
         }
     }
@@ -202,7 +204,8 @@ fn keep_panics_for_reports() {
 fn run(options: &Options, seed: u64, mutation: Mutation) -> Outcome {
     LAST_PANIC.take();
     let disks = options.disks || is_of_disks(mutation);
-    let plan = Plan { seed, mutation, disks, verbose: options.verbose };
+    let Options { moves, verbose, .. } = *options;
+    let plan = Plan { seed, mutation, disks, moves, verbose };
     let mut outcome = run_seed(plan);
     if seed.checked_rem(options.twice_every) == Some(0) && outcome.failure.is_none() {
         let again = run_seed(plan);
@@ -247,6 +250,9 @@ fn replay(outcome: &Outcome, options: &Options) -> String {
     };
     if options.disks {
         with += " --disks";
+    }
+    if options.moves {
+        with += " --moves";
     }
     if failure.contains("two runs") {
         with += " --twice";

@@ -25,6 +25,8 @@ pub struct Plan {
     pub mutation: Mutation,
     /// Nodes have disks, whatever the seed says.
     pub disks: bool,
+    /// Tables of SQL move between node groups, where the cluster has SQL nodes and is small enough.
+    pub moves: bool,
     /// Tell what happens while it does.
     pub verbose: bool,
 }
@@ -50,7 +52,7 @@ pub struct Outcome {
 
 /// Runs one seed. A panic in it is a failure of the seed, not of the caller.
 pub fn run_seed(plan: Plan) -> Outcome {
-    let setup = Setup::random(plan.seed, plan.mutation, plan.disks);
+    let setup = Setup::random(plan.seed, plan.mutation, plan.disks, plan.moves);
     let load = Load::random(&setup);
     let lab = Lab::new();
     let mut world = World::new(setup, applications(lab.clone(), load));

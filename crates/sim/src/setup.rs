@@ -132,8 +132,8 @@ impl Setup {
     }
 
     /// A cluster drawn from `seed`: any shape, small limits and odd speeds among them. Some have
-    /// disks; with `disks` all have.
-    pub fn random(seed: u64, mutation: Mutation, disks: bool) -> Self {
+    /// disks; with `disks` all have. With `moves` tables of SQL move where the shape allows it.
+    pub fn random(seed: u64, mutation: Mutation, disks: bool, moves: bool) -> Self {
         let mut prng = Prng::new(seed ^ 0x5E7);
         // The usual shape often, because it is the one that most depends on getting it right.
         let replicas = *prng.pick(&[1, 2, 2, 2, 3, 3, 4]);
@@ -164,7 +164,8 @@ impl Setup {
         setup.place_nodes();
         // Seeds that are known to notice mutations stay what they are.
         let grows = mutation == Mutation::None;
-        setup.moves = mutation == Mutation::SqlMovedTablesWritten && setup.may_move();
+        let moves = moves || mutation == Mutation::SqlMovedTablesWritten;
+        setup.moves = moves && setup.may_move();
         let has_more = grows && Prng::new(seed ^ GROWTH_DRAW).percent(GROWTH_PERCENT);
         if setup.moves || has_more && setup.groups < 3 {
             setup = setup.with_spare_group();

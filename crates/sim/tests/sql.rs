@@ -1,6 +1,9 @@
-//! Clients of SQL nodes that die, freeze and come back; SQL nodes that move tables.
+//! Clients of SQL nodes that die, freeze and come back; SQL nodes that move tables, and
+//! sweep what is in the way of dropping a node group.
 
-use model::{ClusterState, Command};
+use model::{
+    ClusterState, Column, ColumnType, Command, Incarnation, SchemaChange, SessionId, Value,
+};
 use sim::scenario::{client, data, management};
 use sim::{Scenario, Setup, World};
 use stdx::Duration;
@@ -70,4 +73,46 @@ fn one_sql_node_at_a_time_moves_tables() {
     scenario.within(120, "all tables are moved", moved);
     scenario.progress();
     scenario.finish();
+}
+
+#[test]
+fn what_dead_sessions_left_goes_from_a_drained_group_though_nobody_connects() {
+    let setup = Setup::new(2, 1).clients(1).with_sql_nodes(2).with_spare_group();
+    let mut scenario = Scenario::start_with(setup, vec!["bank"]);
+    let create = Command::CreateGroup { nodes: vec![data(3), data(4)] };
+    scenario.world.order(management(1), create);
+    scenario.within(30, "the group is opened", |world| world.newest_state().is_open(1));
+    scenario.end_load();
+    // Nobody holds a claim of this owner.
+    let name = "#temporary/00000000000000ab/1/sq/t";
+    let column = Column {
+        name: "k".into(),
+        column_type: ColumnType::Int(8),
+        nullable: false,
+        default: Value::Null,
+    };
+    let change = SchemaChange::CreateTable {
+        name: name.into(),
+        columns: vec![column],
+        primary_key: vec![0],
+        distribution_key: vec![],
+        partition_count: 0,
+        ordered_indexes: vec![],
+        unique_indexes: vec![],
+        large: None,
+        description: b"CREATE TABLE t (k BIGINT PRIMARY KEY)"[..].into(),
+    };
+    let session = SessionId { node: client(1), incarnation: Incarnation(1), number: 99 };
+    scenario.world.order(management(1), Command::Schema { session, number: 1, change });
+    let is_there = |world: &World| world.newest_state().table_named(name).is_some();
+    scenario.within(30, "the table is made", is_there);
+    scenario.run(Duration::from_secs(200));
+    assert!(is_there(&scenario.world), "nothing is drained");
+    scenario.world.order(management(1), Command::RetireGroup { group: 1 });
+    scenario.run(Duration::from_secs(120));
+    assert!(is_there(&scenario.world), "its session may come back to it");
+    scenario.within(180, "the table is dropped", |world| !is_there(world));
+    scenario.world.order(management(1), Command::DropGroup { group: 1 });
+    let dropped = |world: &World| world.newest_state().groups[1].is_empty();
+    scenario.within(30, "the group is dropped", dropped);
 }

@@ -4,14 +4,18 @@
 //! the claim is held. It ends with that transaction, so also with the process of its holder.
 //!
 //! # Owns
-//! The tables of claims, and getting one.
+//! The tables of claims, and getting one; when those who hold claims for as long as they run let
+//! go of them, so that the table of these claims can be moved ([`Way`]).
 //! # Failure
 //! A claim is lost with the data node that coordinates its transaction.
 //! # Not here
 //! What is claimed: tables that are rebuilt (`ddl::rebuild`), temporary tables (`temporary`).
 
+use std::cell::Cell;
+
 use client::{ClientOperation, OperationAction};
-use model::{ColumnType, ErrorCode, TableId, Value};
+use model::{ClusterState, ColumnType, ErrorCode, TableId, Value};
+use stdx::{Duration, Instant};
 use wire::{LockMode, Projection, WaitPolicy};
 
 use crate::kernel::{Failure, Kernel};
@@ -22,6 +26,12 @@ pub(crate) const ALTERATIONS: Claims =
     Claims { table: "#alterations", column: "table_id", width: 4 };
 /// The claim among them of whoever moves tables to other node groups: no table has this identity.
 pub(crate) const MOVER: u64 = 0;
+
+/// For how long nobody has a claim of a table that is to be moved: whoever moves tables looks at
+/// each of them about every second.
+const WAY: Duration = Duration::from_secs(8);
+/// How often that is so, while the table is not moved: who has a claim works in between.
+const WAY_EVERY: Duration = Duration::from_secs(40);
 
 /// A kernel table of claims, each on a number.
 pub(crate) struct Claims {
@@ -85,6 +95,18 @@ impl Claims {
         }
     }
 
+    /// Whether the table is to be moved to other node groups, and all tables of users have been:
+    /// whoever moves tables comes to it now.
+    fn is_to_be_moved(&self, cluster: &ClusterState) -> bool {
+        let to_be_moved = |name: &str, table| cluster.is_to_be_moved(name, table);
+        cluster.reorganizing
+            && cluster.table_named(self.table).is_some_and(|own| to_be_moved(self.table, own.id))
+            && !cluster
+                .table_names
+                .iter()
+                .any(|(name, table)| !name.starts_with('#') && to_be_moved(name, *table))
+    }
+
     /// Deletes the row of a number whose claim the transaction of `kernel` holds, and ends it.
     pub(crate) async fn forget(&self, kernel: &Kernel, number: u64) -> Result<(), Failure> {
         let table = self.table(kernel).await?;
@@ -96,6 +118,33 @@ impl Claims {
     async fn table(&self, kernel: &Kernel) -> Result<TableId, Failure> {
         let columns = &[(self.column, ColumnType::UInt(self.width))];
         OwnTable { name: self.table, columns, key_columns: 1, ordered: false }.get(kernel).await
+    }
+}
+
+/// What a worker knows of tables of claims that are to be moved. A table of claims moves when
+/// nobody has one, and some are held for as long as a process runs: of archives, of channels, of
+/// change feeds. All who hold such claims let go of them for a while, at about the same time, as
+/// all SQL nodes see the same state of the cluster.
+#[derive(Debug, Default)]
+pub(crate) struct Way {
+    since: Cell<Option<Instant>>,
+}
+
+impl Way {
+    /// Whether nobody is to have a claim of a table now. Who has one ends, as if it was lost, and
+    /// somebody begins anew later: another one may have had the claim meanwhile.
+    pub(crate) fn is_given(&self, claims: &Claims, kernel: &Kernel) -> bool {
+        if !claims.is_to_be_moved(&kernel.cluster()) {
+            return false;
+        }
+        let now = kernel.now();
+        let since = match self.since.get() {
+            // The last time was that of another drain.
+            Some(since) if now.since(since) < WAY_EVERY => since,
+            _ => now,
+        };
+        self.since.set(Some(since));
+        now.since(since) < WAY
     }
 }
 

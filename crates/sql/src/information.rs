@@ -11,6 +11,7 @@
 pub(crate) mod account;
 mod cluster;
 mod encryption;
+mod moves;
 pub(crate) mod performance;
 pub(crate) mod schema;
 mod sequence;
@@ -69,6 +70,7 @@ impl VirtualTable {
             Source::Empty => Vec::new(),
             Source::Connections => server::processes(session).await?,
             Source::SqlNodes => cluster::sql_nodes(session).await?,
+            Source::Moves => moves::rows(session).await?,
             Source::Workers(what) => {
                 let answers = session.kernel.inspect(what, None).await?;
                 answers.into_iter().flat_map(rows_of_worker).collect()

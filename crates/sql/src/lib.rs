@@ -45,6 +45,7 @@ mod large;
 mod link;
 mod measures;
 mod memory;
+mod mover;
 mod node;
 mod own_table;
 mod pace;

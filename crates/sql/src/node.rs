@@ -658,6 +658,7 @@ impl Actor for SqlNode {
             settings::adopt(&self.runner.shared.directory, ctx.cluster());
         }
         self.runner.client.cluster_changed(ctx, before);
+        self.stop_moving(ctx, before);
         self.pass_events(ctx);
     }
 

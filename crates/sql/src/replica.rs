@@ -95,6 +95,9 @@ pub(crate) async fn watch(kernel: Kernel, shared: Rc<Shared>, clock_base: i64) {
         if kernel.sleep(LOOK).await.is_err() {
             return;
         }
+        if shared.way.is_given(&CLAIMS, &kernel) {
+            continue;
+        }
         let Ok(channels) = row::all(&kernel).await else { continue };
         for channel in channels {
             if !channel.settings.runs || !applied.borrow_mut().insert(channel.number) {
@@ -543,6 +546,9 @@ impl Applier {
         let now = self.session.kernel.now();
         if now.since(self.renewed) < RENEWAL {
             return Ok(());
+        }
+        if self.session.shared.way.is_given(&CLAIMS, &self.session.kernel) {
+            return Err(End::Left);
         }
         let keeper = self.session.kernel.keeper();
         if CLAIMS.hold(&keeper, self.number, WaitPolicy::Refuse).await.is_err() {

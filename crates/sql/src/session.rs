@@ -40,6 +40,7 @@ use crate::account::login::Login;
 use crate::admission::Admission;
 use crate::audit::Auditor;
 use crate::catalog::Definitions;
+use crate::claim::Way;
 use crate::definition_log::orphans::Orphans;
 use crate::definition_log::{ChangeOrigin, DefinitionLog};
 use crate::directory::{Counters, Directory, OwnLedger};
@@ -96,6 +97,8 @@ pub(crate) struct Shared {
     pub(crate) pace: Pace,
     /// Temporary tables that nobody may own any more.
     pub(crate) leftovers: Leftovers,
+    /// Tables of claims that are to be moved.
+    pub(crate) way: Way,
     /// Holders of named locks that nobody knew.
     pub(crate) suspects: Suspects,
     /// Journals of copies whose processes may be gone.
@@ -266,6 +269,7 @@ impl Shared {
             statistics: Default::default(),
             pace: Pace::new(options.clock),
             leftovers: Default::default(),
+            way: Default::default(),
             suspects: Default::default(),
             abandoned: Default::default(),
             detached: Default::default(),

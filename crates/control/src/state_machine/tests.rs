@@ -1,7 +1,9 @@
 //! Membership in the state machine: admission, placement, removal, the survival rules.
 
+use std::sync::Arc;
+
 use model::cluster::Revision;
-use model::{Column, ColumnType, StateChange, TableId, Value};
+use model::{Column, ColumnType, StateChange, Table, TableId, Value};
 
 use super::*;
 
@@ -344,7 +346,7 @@ fn create_table(log: &mut Log, name: &str) -> TableId {
         ordered_indexes: vec![],
         unique_indexes: vec![("v".into(), vec![1])],
         large: None,
-        description: Default::default(),
+        description: b"of SQL"[..].into(),
     };
     if !log.state.databases.contains_key("d") {
         let state = &mut log.state;
@@ -483,6 +485,22 @@ fn tables_of_the_sql_layer_move_off_a_drained_group_only() {
     assert_eq!(left(&log), [kept, old]);
     log.run(Command::OpenGroup { group: 0 });
     assert_eq!(left(&log), [old], "it lies on both groups, as new tables do");
+}
+
+#[test]
+fn tables_that_sql_does_not_describe_stay_and_the_move_of_the_others_ends() {
+    let (mut log, old) = grown();
+    let native = create_table(&mut log, "d.native");
+    log.run(Command::RetireGroup { group: 1 });
+    let table = log.state.tables.get(&native).unwrap();
+    let table = Arc::new(Table { description: Default::default(), ..Table::clone(table) });
+    log.state.tables.insert(native, table);
+    let is_left = |log: &Log, name: &str, table| log.state.is_to_be_moved(name, table);
+    assert!(!is_left(&log, "d.native", native) && log.state.has_older_layout(native));
+    assert_eq!((log.state.moves().tables, log.state.moves().left), (1, 0), "{old:?} is in place");
+    // It is in the way of dropping the group.
+    log.run(Command::DropGroup { group: 1 });
+    assert_eq!(log.state.groups[1].len(), 2);
 }
 
 #[test]

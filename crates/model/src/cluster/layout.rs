@@ -27,7 +27,7 @@ pub struct Layout {
 /// How far the move of all tables to the newest layout has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moves {
-    /// Tables and views in databases, and tables that the SQL layer keeps for itself.
+    /// Tables and views of SQL in databases, and tables that the SQL layer keeps for itself.
     pub tables: usize,
     /// Those of them that are to be moved.
     pub left: usize,
@@ -109,10 +109,11 @@ impl ClusterState {
 
     /// Whether a table of this name is to be moved to the newest layout: one of users that has an
     /// older one, and one that the SQL layer keeps for itself when its node group is drained.
-    /// Tables of a session end with the session.
+    /// Tables of a session end with the session. A table in a database that SQL does not describe
+    /// stays: those who have made it know it by its identity.
     pub fn is_to_be_moved(&self, name: &str, table: TableId) -> bool {
         match kind_of(name) {
-            Kind::OfUsers => self.has_older_layout(table),
+            Kind::OfUsers => self.is_described(table) && self.has_older_layout(table),
             Kind::Kept => {
                 let retired = |slot: &u16| {
                     let group = self.slots[usize::from(*slot)].group;
@@ -124,10 +125,25 @@ impl ClusterState {
         }
     }
 
+    /// Whether a table of this name is not moved, as it goes by itself: a copy that is to take
+    /// another table's place, or a table of one session.
+    pub fn goes_by_itself(name: &str) -> bool {
+        kind_of(name) == Kind::Passing
+    }
+
+    /// Whether SQL nodes know what a table is: others they can read, and not copy.
+    fn is_described(&self, table: TableId) -> bool {
+        self.tables.get(&table).is_some_and(|table| !table.description.is_empty())
+    }
+
     /// How far the move of all tables has come. Looks at all tables.
     pub fn moves(&self) -> Moves {
         let named = self.table_names.iter();
-        let named = named.filter(|(name, _)| kind_of(name) != Kind::Passing);
+        let named = named.filter(|(name, table)| match kind_of(name) {
+            Kind::OfUsers => self.is_described(**table),
+            Kind::Kept => true,
+            Kind::Passing => false,
+        });
         named.fold(Moves::default(), |moves, (name, table)| Moves {
             tables: moves.tables + 1,
             left: moves.left + usize::from(self.is_to_be_moved(name, *table)),

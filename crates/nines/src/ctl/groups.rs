@@ -106,7 +106,11 @@ fn text(status: &MovesStatus) -> String {
     let what = match (status.wanted, status.left) {
         (_, 0) => "all tables are where new ones would be".to_string(),
         (true, _) => {
-            format!("moving: {moved} of {} tables are where new ones would be", status.tables)
+            format!(
+                "moving: {moved} of {} tables are where new ones would be; how far each is: SELECT \
+                 * FROM nines.moves",
+                status.tables
+            )
         }
         (false, left) => format!(
             "{left} of {} tables are elsewhere than new ones; `rebalance` moves them",

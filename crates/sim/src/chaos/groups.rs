@@ -110,8 +110,9 @@ impl Chaos {
         if self.of_groups.percent(60) {
             self.insist(world, &Command::RetireGroup { group }, |state| !open(state, group))?;
         }
-        // While tables are left that no SQL node can move, the order stands.
-        self.insist(world, &Command::Reorganize { wanted: true }, |state| state.reorganizing)?;
+        // Where none is left the order is carried out at once.
+        let heard = |state: &ClusterState| state.reorganizing || left(state, true).is_none();
+        self.insist(world, &Command::Reorganize { wanted: true }, heard)?;
         let moved = |world: &World| left(&world.newest_state(), false).is_none();
         if !world.run_until(Duration::from_secs(SECONDS_MAX), moved) {
             let left = left(&world.newest_state(), false);

@@ -61,6 +61,9 @@ pub(crate) async fn watch(kernel: Kernel, shared: Rc<Shared>, clock_base: i64) {
         if kernel.sleep(LOOK).await.is_err() {
             return;
         }
+        if shared.way.is_given(&CLAIMS, &kernel) {
+            continue;
+        }
         let Ok(feeds) = row::all(&kernel).await else { continue };
         for feed in feeds {
             let parsed = feed.settings.parsed();
@@ -123,6 +126,7 @@ impl From<SqlError> for End {
 /// Writes a feed.
 struct Writer {
     kernel: Kernel,
+    shared: Rc<Shared>,
     clock_base: i64,
     files: Arc<dyn ServerFiles>,
     feed: Feed,
@@ -177,7 +181,8 @@ impl Writer {
         feed.status.node = format!("{}:{}", address.hostname, address.port);
         let renewed = kernel.now();
         let (format, directory) = (form.format, form.directory?);
-        Some(Self { kernel, clock_base, files, feed, create, format, directory, renewed })
+        let shared = shared.clone();
+        Some(Self { kernel, shared, clock_base, files, feed, create, format, directory, renewed })
     }
 
     /// Writes until the feed is to stop, has ended, or somebody else has it.
@@ -221,6 +226,9 @@ impl Writer {
     async fn renew(&mut self, now: bool) -> Result<(), End> {
         if !now && self.kernel.now().since(self.renewed) < RENEWAL {
             return Ok(());
+        }
+        if self.shared.way.is_given(&CLAIMS, &self.kernel) {
+            return Err(End::Left);
         }
         let (keeper, number) = (self.kernel.keeper(), self.feed.number);
         if CLAIMS.hold(&keeper, number, WaitPolicy::Refuse).await.is_err() {

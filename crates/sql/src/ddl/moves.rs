@@ -9,16 +9,20 @@
 //! One SQL node moves at a time: it holds a claim. Another goes on when it has ended.
 //! # Failure
 //! A table that cannot be moved now stays where it is, as a copy that fails leaves it; it is tried
-//! again after the others.
+//! again after the others. So is one whose move a KILL has ended. Why is shown in the list of
+//! connections, until the table is moved or nobody wants it to be.
 //! # Not here
 //! The copy (`rebuild`, and [`own`] for tables that the SQL layer keeps for itself); when tables
-//! are to be moved, and when that is over (`control`).
+//! are to be moved, and when that is over (`control`); tables that nobody moves ([`leftovers`]).
 
+pub(crate) mod leftovers;
 mod own;
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use model::{SchemaChange, TableId};
+use sql_expression::SqlError;
 use sql_parser::ast::{AlterAction, AlterTable, Ident, ObjectName};
 use stdx::Duration;
 use wire::WaitPolicy;
@@ -26,15 +30,22 @@ use wire::WaitPolicy;
 use super::alter;
 use crate::catalog::view::is_view;
 use crate::claim::{ALTERATIONS, MOVER};
+use crate::directory::Process;
 use crate::kernel::Kernel;
+use crate::mover::{COMMAND, USER, shown, statement_of};
 use crate::session::{Origin, Session, Shared};
 
 /// The pause before somebody looks again whether there is something to do.
 const PAUSE: Duration = Duration::from_millis(1_000);
 
-/// Moves tables as long as the cluster wants it.
-pub(crate) async fn run(kernel: Kernel, shared: Rc<Shared>, clock_base: i64) {
+/// Moves tables as long as the cluster wants it. `number` is that of a connection that is no
+/// client's: it is in the list of connections while this goes on.
+pub(crate) async fn run(kernel: Kernel, shared: Rc<Shared>, clock_base: i64, number: u32) {
+    let listed = Listed { kernel: kernel.clone(), shared: shared.clone(), number };
+    let mut failed = BTreeMap::new();
     while kernel.cluster().reorganizing {
+        // A KILL ends one move, and no other one.
+        kernel.clear_interrupt();
         // The transactions of the work are others: they end, and this one is held.
         let claim = kernel.keeper();
         if ALTERATIONS.hold(&claim, MOVER, WaitPolicy::Refuse).await.is_ok() {
@@ -43,21 +54,44 @@ pub(crate) async fn run(kernel: Kernel, shared: Rc<Shared>, clock_base: i64) {
                 let seed = kernel.draw();
                 let origin = Origin { number: 0, seed, clock_base };
                 let mut session = Session::new(kernel.clone(), shared.clone(), origin);
-                if name.starts_with('#') {
+                listed.show("moving", shown(&statement_of(&name), &failed));
+                let done = if name.starts_with('#') {
                     // A table of claims waits until nobody has one.
-                    let _ = own::move_table(&kernel.beside(), &claim, table).await;
+                    let done = own::move_table(&kernel.beside(), &claim, table).await;
+                    done.map_err(SqlError::from)
                 } else {
-                    move_one(&mut session, &name, table).await;
+                    let done = move_one(&mut session, &name, table).await;
                     session.rollback().await;
-                }
-                if name == ALTERATIONS.table {
-                    // The claim was in the table that was moved.
+                    done
+                };
+                match done {
+                    Ok(()) => failed.remove(&name),
+                    Err(error) => failed.insert(name.clone(), error.message().to_owned()),
+                };
+                let is_own = name.starts_with('#');
+                if name == ALTERATIONS.table || is_own && kernel.interrupted().is_some() {
+                    // The claim was in the table that was moved, or a request of its transaction
+                    // is under way.
                     break;
                 }
+                kernel.clear_interrupt();
                 moved = Some(name);
             }
+        } else {
+            // Another one moves them, and says what it meets.
+            failed.clear();
         }
-        claim.abort().await;
+        if kernel.interrupted().is_some() {
+            claim.abandon()
+        } else {
+            claim.abort().await
+        }
+        kernel.clear_interrupt();
+        let cluster = kernel.cluster();
+        failed.retain(|name, _| {
+            cluster.table_named(name).is_some_and(|table| cluster.is_to_be_moved(name, table.id))
+        });
+        listed.show("waiting", shown("", &failed));
         // Others moved meanwhile, or some table could not be moved now.
         if kernel.sleep(PAUSE).await.is_err() {
             return;
@@ -78,15 +112,44 @@ fn next(kernel: &Kernel, behind: Option<&str>) -> Option<(String, TableId)> {
     found.map(|(name, table)| (name.to_string(), *table))
 }
 
-async fn move_one(session: &mut Session, full: &str, table: TableId) {
+/// The mover's place in the list of connections.
+struct Listed {
+    kernel: Kernel,
+    shared: Rc<Shared>,
+    number: u32,
+}
+
+impl Listed {
+    fn show(&self, state: &'static str, info: String) {
+        let process = Process {
+            id: self.number,
+            user: USER.to_owned(),
+            command: COMMAND,
+            since: self.kernel.now(),
+            state,
+            info,
+            ..Process::default()
+        };
+        self.shared.ledger.lock().processes.insert(self.number, process);
+    }
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        self.shared.ledger.lock().processes.remove(&self.number);
+    }
+}
+
+/// # Errors
+/// The table stays where it is.
+async fn move_one(session: &mut Session, full: &str, table: TableId) -> Result<(), SqlError> {
     let cluster = session.kernel.cluster();
-    let Some(known) = cluster.tables.get(&table) else { return };
+    let Some(known) = cluster.tables.get(&table) else { return Ok(()) };
     if is_view(known) {
         let again = SchemaChange::TruncateTable { table };
-        let _ = session.kernel.beside().change_schema(again).await;
-        return;
+        return Ok(session.kernel.beside().change_schema(again).await.map(drop)?);
     }
-    let Some((database, name)) = full.split_once('.') else { return };
+    let Some((database, name)) = full.split_once('.') else { return Ok(()) };
     let statement = AlterTable {
         table: ObjectName { schema: Some(Ident::from(database)), name: Ident::from(name) },
         actions: vec![AlterAction::ReorganizePartitions(Vec::new(), Vec::new())],
@@ -94,6 +157,5 @@ async fn move_one(session: &mut Session, full: &str, table: TableId) {
         lock: None,
         validation: None,
     };
-    // What hinders it now is tried again later; nobody is there to be told.
-    let _ = Box::pin(alter::run(session, &statement)).await;
+    Box::pin(alter::run(session, &statement)).await.map(drop)
 }

@@ -107,6 +107,25 @@ pub(super) static TABLES: &[VirtualTable] = &[
         Source::Workers(Inspection::Copies),
     ),
     nines(
+        "moves",
+        &[
+            column("table_schema", Kind::Text(64)),
+            column("table_name", Kind::Text(64)),
+            TABLE_ID,
+            column("from_groups", Kind::Text(64)),
+            column("to_groups", Kind::Text(64)),
+            column("state", Kind::Text(16)),
+            nullable("node_id", Kind::UInt),
+            nullable("connection_id", Kind::UInt),
+            nullable("rows_done", Kind::UBigInt),
+            nullable("rows_total", Kind::UBigInt),
+            nullable("elapsed_us", Kind::UBigInt),
+            nullable("left_us", Kind::UBigInt),
+            nullable("error", Kind::Text(256)),
+        ],
+        Source::Moves,
+    ),
+    nines(
         "index_builds",
         &[
             NODE,

@@ -79,6 +79,8 @@ pub(super) enum Source {
     Connections,
     /// How the SQL nodes stand.
     SqlNodes,
+    /// The tables that are to be moved to other node groups.
+    Moves,
     /// From the workers of the data nodes: node and worker, then what they tell.
     Workers(Inspection),
     /// Likewise, of their replicas: about some tables after the other.

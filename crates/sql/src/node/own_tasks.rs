@@ -1,21 +1,22 @@
 //! Tasks of an SQL worker that are no client's.
 //!
 //! # Owns
-//! The places of such tasks among the connections: no host has a connection of such a number, and
-//! no client can ask for their end.
+//! The places of such tasks among the connections: no host has a connection of such a number. Of
+//! these tasks the one that moves tables is in the list of connections; a KILL of it ends what it
+//! does now. No client can ask for the end of another one.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
 use actor::{ConnectionId, Ctx};
-use model::{ControlIndex, WorkerId};
+use model::{ClusterState, ControlIndex, WorkerId};
 
 use super::{Connection, SqlNode};
 use crate::account::first;
 use crate::backup::archive::drive;
 use crate::changefeed::{self, writer};
-use crate::ddl::moves;
-use crate::kernel::{Exchange, Kernel};
+use crate::ddl::moves::{self, leftovers};
+use crate::kernel::{Exchange, Interrupt, Kernel};
 use crate::link::LinkState;
 use crate::replica;
 use crate::session::Shared;
@@ -34,8 +35,10 @@ const MOVER: ConnectionId = ConnectionId(NO_CONNECTION.0 - 3);
 const REPLICATOR: ConnectionId = ConnectionId(NO_CONNECTION.0 - 4);
 /// The place of the task that looks for change feeds.
 const FEEDER: ConnectionId = ConnectionId(NO_CONNECTION.0 - 5);
+/// The place of the task that looks for what is in the way of dropping a node group.
+const SWEEPER: ConnectionId = ConnectionId(NO_CONNECTION.0 - 6);
 /// The place of the first task that no client waits for.
-const DETACHED: u64 = FEEDER.0 - 1;
+const DETACHED: u64 = SWEEPER.0 - 1;
 
 impl SqlNode {
     /// Starts what the process does without a client, once and on one worker.
@@ -68,11 +71,12 @@ impl SqlNode {
         self.archive(ctx);
         self.replicate(ctx);
         self.feed(ctx);
+        self.sweep(ctx);
     }
 
     /// One of this node's own tasks may have ended: it is started again if it is still to run.
     pub(super) fn own_ended(&mut self, id: ConnectionId) {
-        if id >= FEEDER {
+        if id >= SWEEPER {
             self.own_started_at = ControlIndex::default();
         }
     }
@@ -93,8 +97,39 @@ impl SqlNode {
         if !ctx.cluster().reorganizing || self.connections.contains_key(&MOVER) {
             return;
         }
+        let number = self.next_number(ctx);
+        self.by_number.insert(number, MOVER);
         self.start_seeded(ctx, MOVER, |kernel, shared, clock_base| {
-            Box::pin(moves::run(kernel, shared, clock_base))
+            Box::pin(moves::run(kernel, shared, clock_base, number))
+        });
+        // What has ended at once is not there any more.
+        match self.connections.get_mut(&MOVER) {
+            Some(mover) => mover.number = number,
+            None => drop(self.by_number.remove(&number)),
+        }
+    }
+
+    /// Ends the move of a table that nobody wants any more, also in the middle of a copy. When all
+    /// are moved, whoever moved the last one clears away in peace.
+    pub(super) fn stop_moving(&mut self, ctx: &mut Ctx<'_>, before: &ClusterState) {
+        let stops = before.reorganizing && !ctx.cluster().reorganizing;
+        if !stops || ctx.cluster().moves().left == 0 {
+            return;
+        }
+        if let Some(mover) = self.connections.get_mut(&MOVER) {
+            mover.exchange.borrow_mut().interrupt(Interrupt::Killed);
+            self.run(ctx, MOVER);
+        }
+    }
+
+    /// Starts the task that looks for what is in the way of dropping a node group, if there is
+    /// something and it does not run.
+    fn sweep(&mut self, ctx: &mut Ctx<'_>) {
+        if self.connections.contains_key(&SWEEPER) || !leftovers::are_in_the_way(ctx.cluster()) {
+            return;
+        }
+        self.start_seeded(ctx, SWEEPER, |kernel, shared, clock_base| {
+            Box::pin(leftovers::sweep(kernel, shared, clock_base))
         });
     }
 

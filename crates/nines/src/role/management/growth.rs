@@ -3,7 +3,9 @@
 //! # Not here
 //! What the commands do (`control::state_machine::groups`).
 
-use model::{ClusterState, Command, MemberStatus, NodeId, NodeRole};
+use std::sync::Arc;
+
+use model::{ClusterState, Command, MemberStatus, NodeId, NodeRole, Table};
 
 use crate::role::operator::Board;
 use crate::role::request::{GroupMoves, GroupOrder, MovesStatus};
@@ -51,12 +53,14 @@ pub(super) fn carry_out(board: &Board, order: &GroupOrder) -> Result<String, Str
                 return Err(format!("new tables use node group {group}; `drain {group}` first"));
             }
             let holds = state.tables.values().filter(|table| state.is_in_group(table, *group));
-            let names: Vec<&str> = holds.map(|table| table.name.as_str()).collect();
-            if let Some(first) = names.first() {
+            let held: Vec<&Arc<Table>> = holds.collect();
+            if let Some(first) = held.first() {
+                let base = first.hidden_behind.and_then(|base| state.tables.get(&base));
                 return Err(format!(
-                    "node group {group} holds {} tables, {first} among them; `rebalance` moves \
-                     them",
-                    names.len()
+                    "node group {group} holds {} tables, {} among them; {}",
+                    held.len(),
+                    first.name,
+                    way_out(&state, base.unwrap_or(first))
                 ));
             }
             let text = format!("node group {group} is dropped: its nodes leave and end");
@@ -68,7 +72,7 @@ pub(super) fn carry_out(board: &Board, order: &GroupOrder) -> Result<String, Str
             (Command::Reorganize { wanted: true }, text)
         }
         GroupOrder::Stop => {
-            let text = "no more tables are moved; what is under way comes to its end";
+            let text = "no more tables are moved; what is under way is broken off";
             (Command::Reorganize { wanted: false }, text.to_string())
         }
     };
@@ -79,6 +83,17 @@ pub(super) fn carry_out(board: &Board, order: &GroupOrder) -> Result<String, Str
 fn known(state: &ClusterState, group: u16) -> Result<(), String> {
     let nodes = state.groups.get(usize::from(group)).filter(|nodes| !nodes.is_empty());
     nodes.map(|_| ()).ok_or_else(|| format!("there is no node group {group}; see `groups`"))
+}
+
+/// How a table comes to leave a group that is to be dropped.
+fn way_out(state: &ClusterState, table: &Table) -> &'static str {
+    if ClusterState::goes_by_itself(&table.name) {
+        "it goes when the session ends that made it, or within five minutes when that is dead"
+    } else if state.is_to_be_moved(&table.name, table.id) {
+        "`rebalance` moves them"
+    } else {
+        "it was made without SQL and cannot be moved: drop it"
+    }
 }
 
 fn create(state: &ClusterState, nodes: &[u16]) -> Result<(Command, String), String> {

@@ -69,6 +69,9 @@ pub(crate) async fn watch(kernel: Kernel, shared: Rc<Shared>, clock_base: i64) {
         if kernel.sleep(LOOK).await.is_err() {
             return;
         }
+        if shared.way.is_given(&CLAIMS, &kernel) {
+            continue;
+        }
         let Ok(rows) = row::all(&kernel).await else { continue };
         for row in rows {
             if !driven.borrow_mut().insert(row.number) {
@@ -115,7 +118,7 @@ enum End {
     Stopped,
     /// An epoch is missing, and so on.
     Broken(String),
-    /// Another driver has the archive.
+    /// Another driver has the archive, or is to have it.
     Left,
     /// It did not work.
     Failed(String),
@@ -278,6 +281,9 @@ impl Driver {
         let kernel = &self.session.kernel;
         if !now && kernel.now().since(self.renewed) < RENEWAL {
             return Ok(());
+        }
+        if self.session.shared.way.is_given(&CLAIMS, kernel) {
+            return Err(End::Left);
         }
         if CLAIMS.hold(kernel, self.number, WaitPolicy::Refuse).await.is_err() {
             // A transaction that was lost took the claim with it.
