@@ -36,6 +36,7 @@ mod load;
 mod logic;
 mod logins;
 mod memory;
+mod moves;
 mod object_store;
 mod online;
 mod partitions;
