@@ -106,7 +106,10 @@ impl Client {
         let cluster = ctx.cluster();
         let mut nodes: Vec<NodeId> = cluster.data_members().map(|(node, _)| node).collect();
         if nodes.is_empty() {
+            // Those that the cluster was founded with may have left it since.
             nodes.clone_from(&ctx.config().data_nodes);
+            nodes.extend(&ctx.config().spare_nodes);
+            nodes.sort_unstable();
         }
         let welcome = |node: &NodeId| {
             let life = life_of(cluster, *node);

@@ -146,6 +146,25 @@ fn follows_the_next_node_until_the_cluster_has_started() {
     nothing_to_do(&mut world, &mut client);
 }
 
+/// Those that the cluster was founded with may have been dropped: a client that began then was
+/// never ready.
+#[test]
+fn a_client_that_knows_no_members_asks_nodes_too_that_came_later() {
+    let mut world = World::new(9, ActorKind::Client);
+    world.change(|state| *state = model::ClusterState::default());
+    std::sync::Arc::make_mut(&mut world.shared.config).spare_nodes = vec![NodeId(4)];
+    let mut client = Client::new(ClientOptions::default());
+    client.start(&mut world.ctx());
+    let mut asked = Vec::new();
+    for _ in 0..3 {
+        asked.push(world.sent_one().0.node);
+        assert_eq!(world.next_timer(), Some(Timer::ClientTick));
+        client.timeout(&mut world.ctx());
+    }
+    asked.sort_unstable();
+    assert_eq!(asked, [NodeId(1), NodeId(2), NodeId(4)]);
+}
+
 #[test]
 fn a_node_that_does_not_answer_is_not_followed() {
     let mut world = World::new(9, ActorKind::Client);
