@@ -283,7 +283,13 @@ fn a_management_node_is_not_restarted_with_a_file_that_it_cannot_use() {
     refused("DataMemry");
     fs::remove_file(&file).expect("it was there");
     refused("cannot read");
-    // What the control log has goes before what the file says.
+    // What the control log has goes before what the file says, as soon as it is there.
+    let copy = cluster.directory().join(format!("data/node-{MANAGEMENT}/configuration.ini"));
+    let began = Instant::now();
+    while !copy.exists() {
+        assert!(began.elapsed() < Duration::from_secs(60), "the control log has no configuration");
+        thread::sleep(Duration::from_millis(20));
+    }
     write(&text.replace("NoOfReplicas=2", "NoOfReplicas=1"));
     let said = text_of(&ctl(&["restart", &MANAGEMENT.to_string()]), "nines ctl restart");
     assert!(said.contains("is back"), "{said}");

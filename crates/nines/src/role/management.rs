@@ -345,6 +345,11 @@ fn hinders(
     let why = match at_start(options) {
         Err((why, problems)) => problems.into_iter().next().unwrap_or(why),
         Ok(Start { config, own, .. }) => {
+            // A node that keeps no copy gets what the control log has when it is back.
+            let logged = state.configured.as_ref();
+            let logged =
+                logged.and_then(|logged| ClusterConfig::parse(logged.text.as_bytes()).ok());
+            let config = logged.map_or(config, |logged| logged.config);
             let (name, wanted) = (running.0.name(), config.name());
             let Some(own) = config.node(own) else {
                 return Some(format!("node {} is not configured", own.0));
