@@ -181,6 +181,8 @@ pub enum Mutation {
     OwnRowsHideSnapshot,
     /// Rollback to a savepoint is not passed on to backups.
     RollbackOnPrimaryOnly,
+    /// Primaries move while transactions are open in their group.
+    PrimariesMoveAtOnce,
     /// An epoch is called saved before it is synced.
     SavedBeforeSync,
     /// Votes and entries of the control log are written and not synced.

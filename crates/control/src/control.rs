@@ -28,6 +28,7 @@ mod lease;
 mod links;
 mod loss;
 mod news;
+mod primaries;
 mod publish;
 mod quiesce;
 mod restart;

@@ -11,6 +11,7 @@
 
 mod catalog;
 mod groups;
+mod primaries;
 
 use model::cluster::Configured;
 use model::{
@@ -54,6 +55,9 @@ pub fn apply(state: &ClusterState, index: ControlIndex, command: &Command) -> Cl
         Command::Start { groups } => start(&mut next, groups),
         Command::StartSync { node, incarnation } => start_sync(&mut next, *node, *incarnation),
         Command::Activate { node, incarnation } => activate(&mut next, *node, *incarnation),
+        Command::HoldGroup { group } => primaries::hold(&mut next, *group),
+        Command::MovePrimaries { held } => primaries::spread(&mut next, *held),
+        Command::ReleaseGroup { held } => primaries::release(&mut next, *held),
         Command::Leave { node, incarnation } => leave(&mut next, *node, *incarnation),
         Command::CreateGroup { nodes } => groups::create(&mut next, nodes),
         Command::OpenGroup { group } => groups::open(&mut next, *group),
@@ -197,6 +201,7 @@ fn restart(state: &mut ClusterState, generation: u32, epoch: Epoch, back: &[Retu
         state.members.insert(one.node, member);
     }
     state.takeovers.clear();
+    state.held = None;
     catalog::rebuild_indexes(state, epoch);
     state.restarts.push(epoch);
     state.started = false;

@@ -219,7 +219,7 @@ impl Actor for Coordinator {
     fn timeout(&mut self, ctx: &mut Ctx<'_>, timer: Timer) {
         match timer {
             Timer::CoordinatorTick => self.end_inactive(ctx),
-            Timer::CoordinatorQuiesce => self.end_quiescence(ctx),
+            Timer::CoordinatorQuiesce => self.quiescence_expired(ctx),
             _ => unreachable!("not a timer of the coordinator: {timer:?}"),
         }
         self.report_quiet(ctx);

@@ -130,6 +130,15 @@ pub struct Takeover {
     pub workers: u8,
 }
 
+/// A node group in which no transaction begins anything, as its primaries are about to move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldGroup {
+    /// The group.
+    pub group: u16,
+    /// The entry since when.
+    pub since: ControlIndex,
+}
+
 /// What the cluster agreed on, up to `index` of the control log.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClusterState {
@@ -158,6 +167,9 @@ pub struct ClusterState {
     /// SQL nodes are to move the tables of older layouts to the newest.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reorganizing: bool,
+    /// The group whose primaries are about to move.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<HeldGroup>,
     /// Restarts of the whole cluster, oldest first: the restart of position `i` began generation
     /// `i + 1` with the rows of this epoch. Later epochs of generations before never happened.
     pub restarts: Vec<Epoch>,
@@ -556,6 +568,22 @@ pub enum Command {
         /// Its life.
         incarnation: Incarnation,
     },
+    /// No transaction begins anything in the group from now on: its primaries are about to move.
+    HoldGroup {
+        /// Its number.
+        group: u16,
+    },
+    /// Each node of the group becomes the primary of its own slots again. Proposed when nothing is
+    /// open in the group, at any of its replicas.
+    MovePrimaries {
+        /// The group, as it is held.
+        held: HeldGroup,
+    },
+    /// Transactions may begin again in the group that is held.
+    ReleaseGroup {
+        /// The group, as it is held.
+        held: HeldGroup,
+    },
     /// The node wishes to leave.
     Leave {
         /// The node.
@@ -630,7 +658,11 @@ impl Command {
             | Command::RetireGroup { .. }
             | Command::DropGroup { .. }
             | Command::Reorganize { .. } => 17,
-            Command::Configure { .. } | Command::Finalize { .. } => 18,
+            Command::Configure { .. }
+            | Command::Finalize { .. }
+            | Command::HoldGroup { .. }
+            | Command::MovePrimaries { .. }
+            | Command::ReleaseGroup { .. } => 18,
             _ => 1,
         }
     }
@@ -672,6 +704,35 @@ impl ClusterState {
     /// The nodes that a slot's replicas may be on.
     pub fn group_of(&self, slot: &PlacementSlot) -> &[NodeId] {
         &self.groups[usize::from(slot.group)]
+    }
+
+    /// The node that is to be the primary of the slot at this position: of the slots of a group each
+    /// of its nodes has one, so that work is even. None for a group that was dropped.
+    pub fn preferred_primary(&self, at: usize) -> Option<NodeId> {
+        let group = self.slots[at].group;
+        let nodes = &self.groups[usize::from(group)];
+        let before = self.slots[..at].iter().filter(|slot| slot.group == group).count();
+        nodes.get(before.checked_rem(nodes.len())?).copied()
+    }
+
+    /// Whether the primaries of a group can be moved to where they are to be: a slot has another
+    /// primary, all nodes of the group are complete and stay, and no transaction is left of the
+    /// dead.
+    pub fn may_move_primaries(&self, group: u16) -> bool {
+        let Some(nodes) = self.groups.get(usize::from(group)) else { return false };
+        let stays = |node: &NodeId| {
+            self.members.get(node).is_some_and(|member| member.status == MemberStatus::Active)
+        };
+        let is_elsewhere = |(at, slot): (usize, &PlacementSlot)| {
+            slot.group == group
+                && slot.replicas.first().map(|replica| replica.node) != self.preferred_primary(at)
+        };
+        self.started
+            && !self.stopped
+            && self.takeovers.is_empty()
+            && !nodes.is_empty()
+            && nodes.iter().all(stays)
+            && self.slots.iter().enumerate().any(is_elsewhere)
     }
 
     /// What all epochs of the present generation are above.

@@ -837,6 +837,13 @@ impl World {
             && spare().filter(grouped).all(complete)
             && config.data_nodes.iter().chain(&config.management_nodes).all(complete)
     }
+
+    /// Whether no primary is to move: each is on the node that it belongs to.
+    pub fn has_spread_primaries(&self) -> bool {
+        let newest = self.newest_state();
+        let groups = 0..newest.groups.len() as u16;
+        newest.held.is_none() && !groups.into_iter().any(|group| newest.may_move_primaries(group))
+    }
 }
 
 fn tail(name: &str, recorder: &FlightRecorder, lines: usize) -> String {

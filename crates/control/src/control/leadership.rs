@@ -23,6 +23,7 @@ use wire::{ControlMessage, KnownState, LeaseRequest};
 
 use super::Control;
 use super::followers::WHOLE_MAX;
+use super::primaries::Primaries;
 use super::quiesce::Quiescence;
 use crate::consensus::{node_of, voter_of};
 use crate::state_machine;
@@ -82,6 +83,7 @@ pub(super) struct Leadership {
     leaving: BTreeMap<NodeId, Instant>,
     /// Planned changes of write chains.
     pub(super) quiescence: Quiescence,
+    pub(super) primaries: Primaries,
     /// Syncing members that have all their rows.
     complete: BTreeSet<NodeId>,
     /// States that were sent to voters, which have not said that they have them.
@@ -119,6 +121,7 @@ impl Leadership {
             condemned: BTreeSet::new(),
             leaving: BTreeMap::new(),
             quiescence: Quiescence::default(),
+            primaries: Primaries::default(),
             complete: BTreeSet::new(),
             snapshots: BTreeMap::new(),
         }
@@ -688,6 +691,7 @@ impl Control {
         for step in steps {
             self.propose(step);
         }
+        self.spread_primaries(ctx);
     }
 
     /// Whether the member has read back all that counts of its disk.

@@ -15,6 +15,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use actor::{Ctx, fault_point, probe};
+use model::cluster::HeldGroup;
 use model::{
     ActorKind, Address, ClusterState, Incarnation, MemberStatus, NodeId, NodeRole, WorkerId,
 };
@@ -42,10 +43,32 @@ struct Wish {
 /// The attempt under way.
 #[derive(Debug)]
 struct Attempt {
-    node: NodeId,
+    aim: Aim,
     began: Instant,
     /// Members that have not said that nothing is open.
     waits_for: BTreeSet<NodeId>,
+}
+
+/// What a quiet moment is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Aim {
+    /// A node joins the chains of its group, or leaves them.
+    Node(NodeId),
+    /// The primaries of a group that is held move.
+    Primaries(HeldGroup),
+}
+
+/// How the attempt to find nothing open in a group that is held has come along.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Held {
+    /// There is none.
+    NotTried,
+    /// Something is open yet.
+    Waits,
+    /// Nothing is open, and nothing begins.
+    Quiet,
+    /// Something was open for too long.
+    Failed,
 }
 
 /// What the leader has asked for.
@@ -68,12 +91,21 @@ impl Quiescence {
         };
         self.wishes.retain(|node, wish| is_open(node, wish.incarnation));
         let wishes = &self.wishes;
-        let counts =
-            |a: &Attempt| wishes.contains_key(&a.node) && now.since(a.began) < span.times(2);
+        let counts = |attempt: &Attempt| match attempt.aim {
+            Aim::Node(node) => {
+                wishes.contains_key(&node) && now.since(attempt.began) < span.times(2)
+            }
+            Aim::Primaries(held) => state.held == Some(held),
+        };
         self.attempt = self.attempt.take().filter(counts);
         if let Some(attempt) = &mut self.attempt {
             attempt.waits_for.retain(|node| state.members.contains_key(node));
         }
+    }
+
+    /// Whether no node waits for its turn.
+    pub(super) fn is_idle(&self) -> bool {
+        self.wishes.is_empty() && self.attempt.is_none()
     }
 
     /// Whether the node's change of the chains may be proposed.
@@ -109,7 +141,8 @@ impl Control {
             return true;
         }
         match &quiescence.attempt {
-            Some(attempt) if attempt.node != node => false,
+            _ if self.state.held.is_some() => false,
+            Some(attempt) if attempt.aim != Aim::Node(node) => false,
             Some(attempt) if attempt.waits_for.is_empty() => {
                 probe!(ctx, "control: chains change in a quiet moment");
                 quiescence.attempt = None;
@@ -131,13 +164,45 @@ impl Control {
             None => {
                 quiescence.attempts += 1;
                 let waits_for = self.coordinating();
-                let attempt = Attempt { node, began: now, waits_for };
+                let attempt = Attempt { aim: Aim::Node(node), began: now, waits_for };
                 let leadership = self.leadership.as_mut().expect("checked above");
                 leadership.quiescence.attempt = Some(attempt);
                 // Until the change is known everywhere, which is after it is proposed.
                 self.send_quiesce(ctx, (node, incarnation), span.times(2));
                 fault_point!(ctx, "control: asked for a quiet moment");
                 false
+            }
+        }
+    }
+
+    /// Leader: whether all that was open in a group that is held has ended, at every replica.
+    /// Begins to ask when it has not.
+    pub(super) fn quiet_in_held(&mut self, ctx: &mut Ctx<'_>, held: HeldGroup, ask: bool) -> Held {
+        let (now, span) = (ctx.now(), self.config.quiesce_time);
+        let Some(leadership) = &mut self.leadership else { return Held::NotTried };
+        let quiescence = &mut leadership.quiescence;
+        match &quiescence.attempt {
+            Some(attempt) if attempt.aim != Aim::Primaries(held) => Held::NotTried,
+            Some(attempt) if attempt.waits_for.is_empty() => Held::Quiet,
+            Some(attempt) if now.since(attempt.began) < span => Held::Waits,
+            Some(_) => Held::Failed,
+            None if !ask => Held::NotTried,
+            None => {
+                quiescence.attempts += 1;
+                let waits_for = self.coordinating();
+                let attempt = Attempt { aim: Aim::Primaries(held), began: now, waits_for };
+                let leadership = self.leadership.as_mut().expect("checked above");
+                leadership.quiescence.attempt = Some(attempt);
+                // Any node of the group names it.
+                let nodes = &self.state.groups[usize::from(held.group)];
+                let named = nodes.iter().find_map(|node| {
+                    let member = self.state.members.get(node)?;
+                    Some((*node, member.incarnation))
+                });
+                if let Some(named) = named {
+                    self.send_quiesce(ctx, named, span);
+                }
+                Held::Waits
             }
         }
     }

@@ -516,6 +516,36 @@ fn chains_change_in_a_quiet_moment_or_in_the_end_without() {
     }
 }
 
+/// Primaries by slot.
+fn primaries(world: &World) -> Vec<u16> {
+    world.state().slots.iter().map(|slot| slot.replicas[0].node.0).collect()
+}
+
+#[test]
+fn primaries_move_back_when_nothing_is_open_and_stay_otherwise() {
+    for seed in 0..10 {
+        let mut world = World::started(seed, 3, 1, 3);
+        let dead = 1 + (seed % 3) as u16;
+        restart(&mut world, dead);
+        assert!(!primaries(&world).contains(&dead));
+        world.run_until(5_000, "moved", |world| primaries(world) == [1, 2, 3]);
+        assert_eq!(world.state().held, None);
+        world.busy = true;
+        restart(&mut world, dead);
+        world.run_until(5_000, "held", |world| world.state().held.is_some());
+        world.run_until(1_000, "let go", |world| world.state().held.is_none());
+        assert!(!primaries(&world).contains(&dead));
+        // A leader that has held the group dies: the next one lets it go, and tries again.
+        world.run_until(20_000, "held again", |world| world.state().held.is_some());
+        world.busy = false;
+        let leader = world.leader().expect("somebody leads");
+        if leader != dead && leader < 4 {
+            restart(&mut world, leader);
+        }
+        world.run_until(20_000, "moved in the end", |world| primaries(world) == [1, 2, 3]);
+    }
+}
+
 #[test]
 fn all_but_one_leave() {
     let mut world = World::started(6, 3, 0, 3);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::cluster::Revision;
+use model::cluster::{HeldGroup, Revision};
 use model::{Column, ColumnType, StateChange, Table, TableId, Value};
 
 use super::*;
@@ -114,6 +114,51 @@ fn start_forms_groups_and_rotates_primaries() {
     assert_eq!(log.status(1), Some(MemberStatus::Active));
     assert_eq!(log.status(90), Some(MemberStatus::Active));
     assert_eq!(log.state.driver(), Some(NodeId(1)));
+}
+
+/// Node 1 of two has died and is back.
+fn back() -> Log {
+    let mut log = Log::started(2, 2);
+    log.remove(1, 1);
+    log.settle(1, 1);
+    log.add(1, 2);
+    log.sync(1, 2);
+    assert_eq!(log.chains(), [[2, -1], [2, -1]]);
+    log.run(Command::HoldGroup { group: 0 });
+    assert_eq!(log.state.held, None, "it has not all rows yet");
+    log.activate(1, 2);
+    log
+}
+
+#[test]
+fn primaries_move_back_while_their_group_is_held() {
+    let mut log = back();
+    assert_eq!(log.chains(), [[2, 1], [2, 1]]);
+    let stale = HeldGroup { group: 0, since: ControlIndex(1) };
+    log.run(Command::MovePrimaries { held: stale });
+    assert_eq!(log.chains(), [[2, 1], [2, 1]], "nothing is held");
+    log.run(Command::HoldGroup { group: 0 });
+    let held = log.state.held.expect("it can move");
+    log.run(Command::MovePrimaries { held: stale });
+    assert_eq!(log.chains(), [[2, 1], [2, 1]], "it was held at another time");
+    log.run(Command::MovePrimaries { held });
+    assert_eq!((log.chains(), log.state.held), (vec![vec![1, 2], vec![2, 1]], None));
+    log.run(Command::HoldGroup { group: 0 });
+    assert_eq!(log.state.held, None, "all is as it should be");
+}
+
+#[test]
+fn a_death_keeps_primaries_where_they_are() {
+    let mut log = back();
+    log.run(Command::HoldGroup { group: 0 });
+    let held = log.state.held.expect("it can move");
+    log.remove(1, 2);
+    log.run(Command::MovePrimaries { held });
+    assert_eq!((log.chains(), log.state.held), (vec![vec![2], vec![2]], Some(held)));
+    log.run(Command::ReleaseGroup { held: HeldGroup { group: 1, ..held } });
+    assert_eq!(log.state.held, Some(held));
+    log.run(Command::ReleaseGroup { held });
+    assert_eq!(log.state.held, None);
 }
 
 #[test]

@@ -1,16 +1,23 @@
 //! Nothing is begun in a node group for the moment in which its write chains change as planned.
 //!
+//! Either a node joins or leaves: the leader asks by a message, and what is open later ends with an
+//! error. Or the primaries of the group move: the cluster's state says so, for as long as that
+//! lasts, and it is needed for safety.
+//!
 //! # Guarantees
 //! 1. What is held back runs in the order in which it came, and at the latest when the time that
 //!    was allowed is over: for reaching a quiet moment what the leader says, then two leases for
-//!    the change itself.
+//!    the change itself. In a group that the state holds it runs when the state does so no more.
 //! 2. A transaction that has a leg in the group is never held back: it could not end.
+//! 3. Nothing is said to be open no more in a group that the state holds while any replica there may
+//!    know a leg of one of our transactions, decided or not.
 //! # Not here
 //! When chains change (`control`), and what happens to transactions that are open then (`route`).
 
 use std::collections::VecDeque;
 
-use actor::{Ctx, Timer, fault_point, probe};
+use actor::{Ctx, Mutation, Timer, fault_point, probe};
+use model::cluster::HeldGroup;
 use model::{
     ActorKind, Address, Incarnation, MemberStatus, NodeId, PartitionId, SessionId, TransactionId,
     WorkerId,
@@ -24,14 +31,21 @@ use super::state::{Batch, Record};
 /// A change that is waited for.
 #[derive(Debug)]
 struct Change {
-    /// Of the request; repeated in the answer.
-    number: u64,
-    node: NodeId,
-    incarnation: Incarnation,
-    /// The group of the node.
+    /// Of the request; repeated in the answer. None before there is one.
+    number: Option<u64>,
+    cause: Cause,
     group: u16,
     /// It has been said that nothing is open.
     told: bool,
+}
+
+/// Why write chains change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    /// The node joins them, or leaves them.
+    Member(NodeId, Incarnation),
+    /// The primaries of the group move.
+    Held(HeldGroup),
 }
 
 /// Requests held back for a change of write chains.
@@ -59,11 +73,21 @@ impl Coordinator {
         (node, incarnation): (NodeId, Incarnation),
         span: Duration,
     ) {
-        self.end_quiescence(ctx);
+        self.chains_changed(ctx);
         let group = ctx.cluster().groups.iter().position(|group| group.contains(&node));
+        if let Some(change) = &mut self.quiescence.change
+            && matches!(change.cause, Cause::Held(_))
+        {
+            // The leader has this state too, and asks for this group and no other.
+            if group == Some(usize::from(change.group)) {
+                (change.number, change.told) = (Some(number), false);
+            }
+            return;
+        }
+        self.end_quiescence(ctx);
         let Some(group) = group.filter(|_| span > Duration::ZERO) else { return };
-        let group = group as u16;
-        let change = Change { number, node, incarnation, group, told: false };
+        let (group, cause) = (group as u16, Cause::Member(node, incarnation));
+        let change = Change { number: Some(number), cause, group, told: false };
         self.quiescence.change = Some(change);
         self.chains_changed(ctx);
         if self.quiescence.change.is_some() {
@@ -80,7 +104,10 @@ impl Coordinator {
         request: ClientRequest,
     ) -> Option<ClientRequest> {
         // Who leaves refuses what is new, and its clients go elsewhere at once.
-        let change = self.quiescence.change.as_ref().filter(|change| change.node != ctx.node());
+        let own = ctx.node();
+        let leaves =
+            |change: &Change| matches!(change.cause, Cause::Member(node, _) if node == own);
+        let change = self.quiescence.change.as_ref().filter(|change| !leaves(change));
         let Some(change) = change else { return Some(request) };
         let Some(transaction) = transaction_of(&request) else { return Some(request) };
         let behind =
@@ -102,45 +129,77 @@ impl Coordinator {
     /// Says once that nothing is open where the chains are to change.
     pub(super) fn report_quiet(&mut self, ctx: &mut Ctx<'_>) {
         let Some(change) = &mut self.quiescence.change else { return };
-        if change.told {
-            return;
-        }
-        // Who leaves answers its clients first.
-        let leaves = change.node == ctx.node();
-        let group = change.group;
+        let Some(number) = change.number.filter(|_| !change.told) else { return };
+        let (group, cause) = (change.group, change.cause);
         let open = |record: &Record| {
-            leaves
-                || record.phase.under_way()
-                    && (has_leg_in(ctx, record, group)
-                        // Changes of unique indexes may yet go there.
-                        || matches!(record.batch, Some(Batch::Execute { .. })))
+            // Changes of unique indexes may yet go there.
+            let may_begin = matches!(record.batch, Some(Batch::Execute { .. }));
+            match cause {
+                // Who leaves answers its clients first.
+                Cause::Member(node, _) if node == ctx.node() => true,
+                Cause::Member(..) => {
+                    record.phase.under_way() && (may_begin || has_leg_in(ctx, record, group))
+                }
+                // A decision that has not reached all replicas yet could be overtaken by what
+                // comes from the new primary.
+                Cause::Held(_) => may_begin || has_leg_in(ctx, record, group),
+            }
         };
-        if self.records.unordered().any(open) {
+        if !ctx.mutated(Mutation::PrimariesMoveAtOnce) && self.records.unordered().any(open) {
             return;
         }
         change.told = true;
-        // From here on the leader needs no more than a log entry, and says so if it gives up.
-        // This is for the case that it dies.
-        ctx.set_timer(Timer::CoordinatorQuiesce, ctx.config().lease.times(2));
-        let (worker, number) = (ctx.me().worker, change.number);
+        if let Cause::Member(..) = cause {
+            // From here on the leader needs no more than a log entry, and says so if it gives up.
+            // This is for the case that it dies.
+            ctx.set_timer(Timer::CoordinatorQuiesce, ctx.config().lease.times(2));
+        }
+        let worker = ctx.me().worker;
         let control = Address { node: ctx.node(), worker: WorkerId(0), actor: ActorKind::Control };
         let quiet = ControlMessage::WorkerQuiet { worker, number };
         ctx.send(control, Message::Control(Box::new(quiet)));
     }
 
-    /// Goes on when the node has joined the chains, or left them.
+    /// Goes on when the node has joined the chains, or left them, or the group is held no more;
+    /// begins nothing in a group that is held from now on.
     pub(super) fn chains_changed(&mut self, ctx: &mut Ctx<'_>) {
-        let Some(change) = &self.quiescence.change else { return };
-        let member = ctx.cluster().member(change.node, change.incarnation);
-        let status = member.map(|member| member.status);
-        if !matches!(status, Some(MemberStatus::Joining | MemberStatus::Leaving)) {
+        let held = ctx.cluster().held;
+        let lasts = self.quiescence.change.as_ref().is_some_and(|change| match change.cause {
+            Cause::Member(node, incarnation) => {
+                let member = ctx.cluster().member(node, incarnation);
+                let status = member.map(|member| member.status);
+                held.is_none()
+                    && matches!(status, Some(MemberStatus::Joining | MemberStatus::Leaving))
+            }
+            Cause::Held(before) => held == Some(before),
+        });
+        if lasts {
+            return;
+        }
+        let change = held.map(|held| {
+            probe!(ctx, "coordinator: holds a group whose primaries move");
+            Change { number: None, cause: Cause::Held(held), group: held.group, told: false }
+        });
+        self.quiescence.change = change;
+        self.run_held_back(ctx);
+    }
+
+    /// The leader has not been heard for too long.
+    pub(super) fn quiescence_expired(&mut self, ctx: &mut Ctx<'_>) {
+        let change = self.quiescence.change.as_ref();
+        if !change.is_some_and(|change| matches!(change.cause, Cause::Held(_))) {
             self.end_quiescence(ctx);
         }
     }
 
-    /// Runs what was held back.
-    pub(super) fn end_quiescence(&mut self, ctx: &mut Ctx<'_>) {
+    /// No change is waited for any more.
+    fn end_quiescence(&mut self, ctx: &mut Ctx<'_>) {
         self.quiescence.change = None;
+        self.run_held_back(ctx);
+    }
+
+    /// Runs what was held back, but for what a present change holds back again.
+    fn run_held_back(&mut self, ctx: &mut Ctx<'_>) {
         for (from, request) in std::mem::take(&mut self.quiescence.held) {
             self.handle_request(ctx, from, request);
         }

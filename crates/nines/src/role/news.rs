@@ -234,6 +234,12 @@ fn groups(config: &ClusterConfig, before: &ClusterState, after: &ClusterState) -
             let text = format!("node group {number} has all its {of} copies again");
             drafts.push(Draft::new(Level::Info, None, "group_complete", text));
         }
+        let held = before.held.is_some_and(|held| held.group == number);
+        if held && after.held.is_none() && before.slots != after.slots {
+            let nodes = members(&group.nodes);
+            let text = format!("node group {number}: the primaries are spread over {nodes} again");
+            drafts.push(Draft::new(Level::Info, None, "primaries_spread", text));
+        }
     }
     drafts
 }

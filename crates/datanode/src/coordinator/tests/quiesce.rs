@@ -3,6 +3,8 @@
 use actor::Timer;
 use stdx::Duration;
 
+use model::cluster::HeldGroup;
+
 use super::*;
 
 const CONTROL: Address =
@@ -169,4 +171,62 @@ fn what_a_lost_client_wanted_is_forgotten() {
     let down = Message::LinkDown { node: CLIENT.node, incarnation: Incarnation(1), closed: true };
     w.tell(CLIENT, down);
     assert_eq!(w.change(joins).len(), 0);
+}
+
+/// Group 0 is held for its primaries to move: nodes 1 and 2 have its slot.
+fn held() -> World {
+    let mut w = world();
+    let mut cluster = (*w.shared.cluster).clone();
+    set_status(&mut cluster, 2, MemberStatus::Active);
+    cluster.slots[0].replicas.push(Replica { node: NodeId(2), syncing: false });
+    w.shared.cluster = Arc::new(cluster);
+    w
+}
+
+fn holds(cluster: &mut ClusterState) {
+    cluster.held = Some(HeldGroup { group: 0, since: ControlIndex(77) });
+}
+
+/// The other node of the group is the primary, and the group is held no more.
+fn moves(cluster: &mut ClusterState) {
+    cluster.held = None;
+    cluster.slots[0].replicas.reverse();
+}
+
+#[test]
+fn nothing_begins_in_a_group_that_the_state_holds_however_long_that_lasts() {
+    let mut w = held();
+    assert_eq!(names(&w.change(holds)), [""; 0], "nobody has asked yet");
+    assert_eq!(names(&w.execute(&[1], false)), [""; 0]);
+    let mut ctx = Ctx::new(&mut w.shared, ActorKind::Coordinator);
+    w.coordinator.timeout(&mut ctx, Timer::CoordinatorQuiesce);
+    assert_eq!(names(&w.sent()), [""; 0], "no time ends it");
+    assert_eq!(w.quiesce(1, 2), [QUIET]);
+    assert_eq!(w.quiesce_for(2, 3, Duration::from_millis(500)), [""; 0], "one at a time");
+    assert_eq!(names(&w.begin(2, 1)), ["n3w0.participant Prepare"], "other groups go on");
+    let sent = w.change(moves);
+    assert_eq!(names(&sent), ["n2w0.participant Prepare"], "the new primary");
+}
+
+#[test]
+fn a_decision_that_has_not_reached_all_replicas_is_waited_for_before_primaries_move() {
+    let mut w = held();
+    w.execute(&[1], false);
+    w.prepared(2, 0, &[1]);
+    assert_eq!(w.commit(), ["n2w0.participant Commit"], "it is decided");
+    assert_eq!(names(&w.change(holds)), [""; 0]);
+    assert_eq!(w.quiesce(1, 2), [""; 0], "and not everywhere yet");
+    let sent = names(&w.tell(participant(1), committed(0, 1)));
+    assert_eq!(sent, ["n2w0.participant Complete"]);
+    let sent = names(&w.tell(participant(2), completed(0, 2)));
+    assert!(sent.contains(&QUIET.to_owned()), "{sent:?}");
+}
+
+#[test]
+fn a_group_that_is_let_go_is_used_as_before() {
+    let mut w = held();
+    w.change(holds);
+    w.execute(&[1], false);
+    let sent = w.change(|cluster| cluster.held = None);
+    assert_eq!(names(&sent), ["n1w0.participant Prepare"]);
 }

@@ -1,6 +1,6 @@
 //! Changes of states made by hand, and the lines about them.
 
-use model::cluster::Takeover;
+use model::cluster::{HeldGroup, Takeover};
 use model::{ClusterState, ControlIndex};
 
 use super::*;
@@ -96,6 +96,17 @@ fn a_node_leaves_and_returns() {
             "info node_started 2 has started, with all rows of node group 0",
             "info group_complete node group 0 has all its 2 copies again",
         ]
+    );
+    let held = after(&back, |state| {
+        state.slots[0].replicas.reverse();
+        state.held = Some(HeldGroup { group: 0, since: ControlIndex(7) });
+    });
+    let let_go = after(&held, |state| state.held = None);
+    assert_eq!(lines(&held, &let_go), [""; 0]);
+    let spread = after(&let_go, |state| state.slots[0].replicas.reverse());
+    assert_eq!(
+        lines(&held, &spread),
+        ["info primaries_spread node group 0: the primaries are spread over nodes 1, 2 again"]
     );
 }
 
