@@ -186,6 +186,9 @@ impl Coordinator {
             CoordinatorMessage::NotStaged { transaction, leg, attempt } => {
                 self.not_staged(ctx, transaction, leg, attempt);
             }
+            CoordinatorMessage::QuiesceHeld { number, since, inactive } => {
+                self.quiesce_held(ctx, number, since, inactive);
+            }
             CoordinatorMessage::Quiesce { number, node, incarnation, span } => {
                 self.quiesce(ctx, number, (node, incarnation), span);
             }

@@ -366,6 +366,21 @@ pub enum ControlMessage {
         /// Of `CoordinatorMessage::Quiesce`.
         number: u64,
     },
+    /// Leader to members: the group that the state holds since this entry is to have its primaries
+    /// moved. Say when nothing is open there, decided or not. A newer one takes the place of an
+    /// older one; answered with `Quiet`.
+    #[codec(since = 18)]
+    QuiesceHeld {
+        /// The leader's term.
+        #[codec(with = raft::term)]
+        term: raftbare::Term,
+        /// Counts the leader's attempts.
+        attempt: u64,
+        /// The entry.
+        since: ControlIndex,
+        /// Transactions are given up whose clients have said nothing for so long; zero for none.
+        inactive: stdx::Duration,
+    },
     /// From the driver of epochs, by way of its node's control actor, to the leader and the
     /// management nodes: a worker does not answer, and all commits wait for its node. Repeated
     /// until the worker answers or its node is removed.
@@ -495,6 +510,7 @@ impl ControlMessage {
             ControlMessage::SchemaReply { .. } => "SchemaReply",
             ControlMessage::LeaveRequest => "LeaveRequest",
             ControlMessage::Quiesce { .. } => "Quiesce",
+            ControlMessage::QuiesceHeld { .. } => "QuiesceHeld",
             ControlMessage::Quiet { .. } => "Quiet",
             ControlMessage::WorkerQuiet { .. } => "WorkerQuiet",
             ControlMessage::Unresponsive(_) => "Unresponsive",

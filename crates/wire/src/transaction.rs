@@ -715,6 +715,17 @@ pub enum CoordinatorMessage {
         /// How long, at most; zero ends it.
         span: Duration,
     },
+    /// The group that the state holds since this entry is to have its primaries moved; answered with
+    /// `WorkerQuiet` when nothing of any transaction is left there.
+    #[codec(local)]
+    QuiesceHeld {
+        /// Repeated in the answer. A newer one takes the place of an older one.
+        number: u64,
+        /// The entry.
+        since: ControlIndex,
+        /// Transactions are given up whose clients have said nothing for so long; zero for none.
+        inactive: Duration,
+    },
     /// A replica has not staged the changes that were sent with their commit, and never will.
     #[codec(since = 12)]
     NotStaged {
@@ -820,6 +831,7 @@ impl CoordinatorMessage {
             CoordinatorMessage::OutcomeReport { .. } => "OutcomeReport",
             CoordinatorMessage::NotStaged { .. } => "NotStaged",
             CoordinatorMessage::Quiesce { .. } => "CoordinatorQuiesce",
+            CoordinatorMessage::QuiesceHeld { .. } => "CoordinatorQuiesceHeld",
         }
     }
 }

@@ -17,7 +17,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use actor::{Ctx, fault_point, probe};
 use model::cluster::HeldGroup;
 use model::{
-    ActorKind, Address, ClusterState, Incarnation, MemberStatus, NodeId, NodeRole, WorkerId,
+    ActorKind, Address, ClusterState, ControlIndex, Incarnation, MemberStatus, NodeId, NodeRole,
+    WorkerId,
 };
 use raftbare::Term;
 use stdx::{Duration, Instant};
@@ -176,8 +177,14 @@ impl Control {
     }
 
     /// Leader: whether all that was open in a group that is held has ended, at every replica.
-    /// Begins to ask when it has not.
-    pub(super) fn quiet_in_held(&mut self, ctx: &mut Ctx<'_>, held: HeldGroup, ask: bool) -> Held {
+    /// Begins to ask, if it is to: with transactions given up whose clients have said nothing for so
+    /// long, or none if that is zero.
+    pub(super) fn quiet_in_held(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        held: HeldGroup,
+        ask: Option<Duration>,
+    ) -> Held {
         let (now, span) = (ctx.now(), self.config.quiesce_time);
         let Some(leadership) = &mut self.leadership else { return Held::NotTried };
         let quiescence = &mut leadership.quiescence;
@@ -186,21 +193,18 @@ impl Control {
             Some(attempt) if attempt.waits_for.is_empty() => Held::Quiet,
             Some(attempt) if now.since(attempt.began) < span => Held::Waits,
             Some(_) => Held::Failed,
-            None if !ask => Held::NotTried,
             None => {
+                let Some(inactive) = ask else { return Held::NotTried };
                 quiescence.attempts += 1;
                 let waits_for = self.coordinating();
                 let attempt = Attempt { aim: Aim::Primaries(held), began: now, waits_for };
                 let leadership = self.leadership.as_mut().expect("checked above");
                 leadership.quiescence.attempt = Some(attempt);
-                // Any node of the group names it.
-                let nodes = &self.state.groups[usize::from(held.group)];
-                let named = nodes.iter().find_map(|node| {
-                    let member = self.state.members.get(node)?;
-                    Some((*node, member.incarnation))
-                });
-                if let Some(named) = named {
-                    self.send_quiesce(ctx, named, span);
+                let (attempt, since) = (leadership.quiescence.attempts, held.since);
+                let term = self.consensus.term();
+                for to in self.coordinating() {
+                    let quiesce = ControlMessage::QuiesceHeld { term, attempt, since, inactive };
+                    self.tell(ctx, to, quiesce);
                 }
                 Held::Waits
             }
@@ -238,16 +242,35 @@ impl Control {
         (node, incarnation): (NodeId, Incarnation),
         span: Duration,
     ) {
+        let Some(number) = self.quieting_for(from, (term, attempt)) else { return };
+        let quiesce = CoordinatorMessage::Quiesce { number, node, incarnation, span };
+        self.tell_workers(ctx, ActorKind::Coordinator, &Message::Coordinator(quiesce));
+    }
+
+    /// Member: has its coordinators say when nothing is left in the group that is held.
+    pub(super) fn receive_quiesce_held(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        from: Address,
+        (term, attempt): (Term, u64),
+        since: ControlIndex,
+        inactive: Duration,
+    ) {
+        let Some(number) = self.quieting_for(from, (term, attempt)) else { return };
+        let quiesce = CoordinatorMessage::QuiesceHeld { number, since, inactive };
+        self.tell_workers(ctx, ActorKind::Coordinator, &Message::Coordinator(quiesce));
+    }
+
+    /// The number of what this node's coordinators are to be asked for.
+    fn quieting_for(&mut self, from: Address, (term, attempt): (Term, u64)) -> Option<u64> {
         // It may be the first that is heard of a new leader.
         if term < self.consensus.term() || self.role != NodeRole::Data {
-            return;
+            return None;
         }
         self.quieting.number += 1;
         self.quieting.asked = Some((from.node, term, attempt));
         self.quieting.quiet.clear();
-        let number = self.quieting.number;
-        let quiesce = CoordinatorMessage::Quiesce { number, node, incarnation, span };
-        self.tell_workers(ctx, ActorKind::Coordinator, &Message::Coordinator(quiesce));
+        Some(self.quieting.number)
     }
 
     /// Member: a worker's coordinator has nothing open there.

@@ -19,14 +19,14 @@ use std::collections::VecDeque;
 use actor::{Ctx, Mutation, Timer, fault_point, probe};
 use model::cluster::HeldGroup;
 use model::{
-    ActorKind, Address, Incarnation, MemberStatus, NodeId, PartitionId, SessionId, TransactionId,
-    WorkerId,
+    ActorKind, Address, ControlIndex, ErrorCode, Incarnation, MemberStatus, NodeId, PartitionId,
+    Refusal, SessionId, TransactionId, WorkerId,
 };
 use stdx::Duration;
 use wire::{ClientRequest, ControlMessage, Message};
 
 use super::Coordinator;
-use super::state::{Batch, Record};
+use super::state::{Batch, Phase, Record};
 
 /// A change that is waited for.
 #[derive(Debug)]
@@ -37,6 +37,14 @@ struct Change {
     group: u16,
     /// It has been said that nothing is open.
     told: bool,
+}
+
+/// A question when nothing is left in a group that is held.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    number: u64,
+    since: ControlIndex,
+    inactive: Duration,
 }
 
 /// Why write chains change.
@@ -52,6 +60,8 @@ enum Cause {
 #[derive(Debug, Default)]
 pub(super) struct Quiescence {
     change: Option<Change>,
+    /// A question about a group that is not held yet, as far as this coordinator knows.
+    asked: Option<Asked>,
     held: VecDeque<(Address, ClientRequest)>,
 }
 
@@ -73,17 +83,10 @@ impl Coordinator {
         (node, incarnation): (NodeId, Incarnation),
         span: Duration,
     ) {
-        self.chains_changed(ctx);
-        let group = ctx.cluster().groups.iter().position(|group| group.contains(&node));
-        if let Some(change) = &mut self.quiescence.change
-            && matches!(change.cause, Cause::Held(_))
-        {
-            // The leader has this state too, and asks for this group and no other.
-            if group == Some(usize::from(change.group)) {
-                (change.number, change.told) = (Some(number), false);
-            }
-            return;
+        if ctx.cluster().held.is_some() {
+            return; // The leader finds that out.
         }
+        let group = ctx.cluster().groups.iter().position(|group| group.contains(&node));
         self.end_quiescence(ctx);
         let Some(group) = group.filter(|_| span > Duration::ZERO) else { return };
         let (group, cause) = (group as u16, Cause::Member(node, incarnation));
@@ -92,6 +95,50 @@ impl Coordinator {
         self.chains_changed(ctx);
         if self.quiescence.change.is_some() {
             ctx.set_timer(Timer::CoordinatorQuiesce, span);
+        }
+    }
+
+    /// The group that is held since an entry is to have its primaries moved: the leader is told when
+    /// nothing is left there of any transaction. The state with that entry may be on its way.
+    pub(super) fn quiesce_held(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        number: u64,
+        since: ControlIndex,
+        inactive: Duration,
+    ) {
+        self.quiescence.asked = Some(Asked { number, since, inactive });
+        self.chains_changed(ctx);
+        self.begin_to_ask(ctx);
+    }
+
+    /// The group that was asked about is held here: gives up those who have been silent for long.
+    fn begin_to_ask(&mut self, ctx: &mut Ctx<'_>) {
+        let Some(asked) = self.quiescence.asked else { return };
+        let Some(change) = &mut self.quiescence.change else { return };
+        if !matches!(change.cause, Cause::Held(held) if held.since == asked.since) {
+            return;
+        }
+        (change.number, change.told) = (Some(asked.number), false);
+        let group = change.group;
+        self.quiescence.asked = None;
+        if asked.inactive == Duration::ZERO {
+            return;
+        }
+        let now = ctx.now();
+        let silent = |record: &Record| {
+            record.phase == Phase::Open
+                && record.batch.is_none()
+                && now.since(record.last_active) >= asked.inactive
+                && has_leg_in(ctx, record, group)
+        };
+        for id in self.records.ids(silent) {
+            probe!(ctx, "coordinator: silent transaction given up for primaries to move");
+            let refusal = Refusal::new(
+                ErrorCode::MembershipChanged,
+                "the primaries of its node group moved while it was inactive",
+            );
+            self.abort_with(ctx, id, refusal, None);
         }
     }
 
@@ -181,6 +228,7 @@ impl Coordinator {
             Change { number: None, cause: Cause::Held(held), group: held.group, told: false }
         });
         self.quiescence.change = change;
+        self.begin_to_ask(ctx);
         self.run_held_back(ctx);
     }
 

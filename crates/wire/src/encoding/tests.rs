@@ -232,6 +232,14 @@ fn what_is_local_stays() {
             "CoordinatorMessage::Quiesce",
         ),
         (
+            Message::Coordinator(CoordinatorMessage::QuiesceHeld {
+                number: 1,
+                since: ControlIndex(1),
+                inactive: stdx::Duration::ZERO,
+            }),
+            "CoordinatorMessage::QuiesceHeld",
+        ),
+        (
             Message::Participant(ParticipantMessage::Restore { through: Epoch(1) }),
             "ParticipantMessage::Restore",
         ),
@@ -272,7 +280,7 @@ fn what_is_local_stays() {
             forged += 1;
         }
     }
-    assert_eq!(forged, 12);
+    assert_eq!(forged, 13);
 }
 
 #[test]

@@ -247,6 +247,13 @@ impl World {
                 if span > Duration::ZERO && !self.busy {
                     self.local(node, worker, ControlMessage::WorkerQuiet { worker, number });
                 }
+            } else if let Message::Coordinator(CoordinatorMessage::QuiesceHeld { number, .. }) =
+                *envelope.message
+            {
+                let worker = envelope.to.worker;
+                if !self.busy {
+                    self.local(node, worker, ControlMessage::WorkerQuiet { worker, number });
+                }
             } else {
                 let life = host.shared.incarnation;
                 self.post(envelope, life);
