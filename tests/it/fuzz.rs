@@ -33,7 +33,8 @@ const TABLES: [&str; 5] = [
     "INSERT INTO d.a VALUES (1, 2, 'x', 3, 4), (2, 3, NULL, 4, 5)",
 ];
 
-/// Words that would stop the server, wait on purpose, have no end, or keep the next session from logging in.
+/// Words that would stop the server, wait on purpose, have no end, or keep the next session from
+/// logging in.
 const LEFT_OUT: [&str; 21] = [
     "PASSWORD",
     "IDENTIFIED",

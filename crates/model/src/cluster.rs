@@ -706,8 +706,8 @@ impl ClusterState {
         &self.groups[usize::from(slot.group)]
     }
 
-    /// The node that is to be the primary of the slot at this position: of the slots of a group each
-    /// of its nodes has one, so that work is even. None for a group that was dropped.
+    /// The node that is to be the primary of the slot at this position. Each node of a group has
+    /// one of the group's slots, so that work is even. None for a group that was dropped.
     pub fn preferred_primary(&self, at: usize) -> Option<NodeId> {
         let group = self.slots[at].group;
         let nodes = &self.groups[usize::from(group)];

@@ -715,8 +715,8 @@ pub enum CoordinatorMessage {
         /// How long, at most; zero ends it.
         span: Duration,
     },
-    /// The group that the state holds since this entry is to have its primaries moved; answered with
-    /// `WorkerQuiet` when nothing of any transaction is left there.
+    /// The group that the state holds since this entry is to have its primaries moved. Answered
+    /// with `WorkerQuiet` when nothing of any transaction is left there.
     #[codec(local)]
     QuiesceHeld {
         /// Repeated in the answer. A newer one takes the place of an older one.

@@ -1,10 +1,10 @@
 //! When the primaries of a node group move back.
 //!
 //! # Guarantees
-//! 1. They move when nothing is open in the group, at any replica, and nothing can begin there: the
-//!    group is held by an entry of the log, and every coordinator has said, in a state with that
-//!    entry, that all of its transactions there have ended. Unlike with a node that joins or leaves
-//!    this is needed for safety: an old primary that lives has locks that the new one does not know.
+//! 1. They move when nothing is open in the group, at any replica, and nothing can begin there: an
+//!    entry of the log holds the group, and every coordinator has said, in a state with that entry,
+//!    that all of its transactions there have ended. This is needed for safety, unlike with a node
+//!    that joins or leaves: an old primary that lives has locks that the new one does not know.
 //! 2. A group is held for little more than `Config::quiesce_time`. When a transaction takes longer
 //!    it is let go, and another attempt follows later, each time after twice as long.
 //! 3. From the third attempt on transactions are given up there whose clients have said nothing for

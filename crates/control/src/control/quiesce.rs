@@ -177,8 +177,8 @@ impl Control {
     }
 
     /// Leader: whether all that was open in a group that is held has ended, at every replica.
-    /// Begins to ask, if it is to: with transactions given up whose clients have said nothing for so
-    /// long, or none if that is zero.
+    /// Begins to ask, if it is to. Transactions are given up whose clients have said nothing for
+    /// so long, or none if that is zero.
     pub(super) fn quiet_in_held(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -252,17 +252,19 @@ impl Control {
         &mut self,
         ctx: &mut Ctx<'_>,
         from: Address,
-        (term, attempt): (Term, u64),
+        asked: (Term, u64),
         since: ControlIndex,
         inactive: Duration,
     ) {
-        let Some(number) = self.quieting_for(from, (term, attempt)) else { return };
+        let Some(number) = self.quieting_for(from, asked) else { return };
         let quiesce = CoordinatorMessage::QuiesceHeld { number, since, inactive };
         self.tell_workers(ctx, ActorKind::Coordinator, &Message::Coordinator(quiesce));
     }
 
-    /// The number of what this node's coordinators are to be asked for.
-    fn quieting_for(&mut self, from: Address, (term, attempt): (Term, u64)) -> Option<u64> {
+    /// The number of what this node's coordinators are to be asked for, by a leader's term and
+    /// attempt.
+    fn quieting_for(&mut self, from: Address, asked: (Term, u64)) -> Option<u64> {
+        let (term, attempt) = asked;
         // It may be the first that is heard of a new leader.
         if term < self.consensus.term() || self.role != NodeRole::Data {
             return None;

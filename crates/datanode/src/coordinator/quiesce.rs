@@ -9,8 +9,8 @@
 //!    was allowed is over: for reaching a quiet moment what the leader says, then two leases for
 //!    the change itself. In a group that the state holds it runs when the state does so no more.
 //! 2. A transaction that has a leg in the group is never held back: it could not end.
-//! 3. Nothing is said to be open no more in a group that the state holds while any replica there may
-//!    know a leg of one of our transactions, decided or not.
+//! 3. In a group that the state holds a transaction is open as long as any replica there may know a
+//!    leg of it, decided or not.
 //! # Not here
 //! When chains change (`control`), and what happens to transactions that are open then (`route`).
 
@@ -98,7 +98,7 @@ impl Coordinator {
         }
     }
 
-    /// The group that is held since an entry is to have its primaries moved: the leader is told when
+    /// The group that is held since an entry is to have its primaries moved: tells the leader when
     /// nothing is left there of any transaction. The state with that entry may be on its way.
     pub(super) fn quiesce_held(
         &mut self,

@@ -84,8 +84,8 @@ const TABLES_PER_COMPARISON: u64 = 8;
 const PROMOTION_SETTLES: Duration = Duration::from_secs(2);
 
 impl World {
-    /// No two nodes that may serve consider themselves primary of the same slot, and give out locks:
-    /// nothing begins in a group that is held, and its primaries move when nothing is open there.
+    /// No two nodes that may serve consider themselves primary of the same slot. A group that is
+    /// held does not count: nothing begins there, and its primaries move when nothing is open.
     pub(crate) fn check_leases(&self) {
         let mut primaries: BTreeMap<usize, NodeId> = BTreeMap::new();
         for node in self.nodes(Kind::Data) {
