@@ -461,8 +461,8 @@ impl Control {
                 self.repeat_proposals(ctx);
             }
             ControlMessage::Unresponsive(silent) => self.receive_unresponsive(ctx, from, silent),
-            ControlMessage::QuiesceHeld { term, attempt, since, inactive } => {
-                self.receive_quiesce_held(ctx, from, (term, attempt), since, inactive);
+            ControlMessage::QuiesceHeld { term, attempt, since } => {
+                self.receive_quiesce_held(ctx, from, (term, attempt), since);
             }
             ControlMessage::Quiesce { term, attempt, node, incarnation, span } => {
                 self.receive_quiesce(ctx, from, (term, attempt), (node, incarnation), span);

@@ -186,8 +186,8 @@ impl Coordinator {
             CoordinatorMessage::NotStaged { transaction, leg, attempt } => {
                 self.not_staged(ctx, transaction, leg, attempt);
             }
-            CoordinatorMessage::QuiesceHeld { number, since, inactive } => {
-                self.quiesce_held(ctx, number, since, inactive);
+            CoordinatorMessage::QuiesceHeld { number, since } => {
+                self.quiesce_held(ctx, number, since);
             }
             CoordinatorMessage::Quiesce { number, node, incarnation, span } => {
                 self.quiesce(ctx, number, (node, incarnation), span);

@@ -54,7 +54,7 @@ const FAILURE_SHOWN_MAX: usize = 160;
 /// not here: one seed in hundreds meets two copies in such an order, and tests of the participant
 /// prove that it is noticed. Nor are `StreamsLeaveGaps`, `StreamsOverlap`, `StreamsLackOlder`: no
 /// seed is known yet that notices them.
-const MUTATIONS: [(Mutation, u64); 53] = [
+const MUTATIONS: [(Mutation, u64); 54] = [
     (Mutation::BackupAppliesAtCommit, 1),
     (Mutation::OneStepEpochSwitch, 1),
     (Mutation::TakeoverForgetsCommits, 38),
@@ -73,6 +73,7 @@ const MUTATIONS: [(Mutation, u64); 53] = [
     (Mutation::ChangesPassGuards, 2),
     (Mutation::OwnRowsHideSnapshot, 2),
     (Mutation::RollbackOnPrimaryOnly, 1),
+    (Mutation::PrimariesMoveAtOnce, 1),
     (Mutation::SavedBeforeSync, 14),
     (Mutation::VotesNotSynced, 3),
     (Mutation::NoFence, 2),

@@ -177,6 +177,21 @@ fn the_source_of_a_copy_is_lost_in_the_middle_of_it() {
 }
 
 #[test]
+fn primaries_move_back_to_a_node_that_has_returned_while_clients_work() {
+    for seed in 1..5 {
+        let mut scenario = Scenario::start(Setup::new(2, 2).seed(seed));
+        scenario.world.crash(data(1));
+        scenario.until_removed(&[data(1)]);
+        scenario.bring_back(&[data(1)]);
+        scenario.within(60, "each node is the primary of its own slots", |world| {
+            world.has_spread_primaries()
+        });
+        scenario.progress();
+        scenario.finish();
+    }
+}
+
+#[test]
 fn a_frozen_node_loses_its_lease_and_stops() {
     let mut scenario = Scenario::start(Setup::new(2, 1));
     scenario.world.freeze(data(1), Duration::from_secs(4));

@@ -378,8 +378,6 @@ pub enum ControlMessage {
         attempt: u64,
         /// The entry.
         since: ControlIndex,
-        /// Transactions are given up whose clients have said nothing for so long; zero for none.
-        inactive: stdx::Duration,
     },
     /// From the driver of epochs, by way of its node's control actor, to the leader and the
     /// management nodes: a worker does not answer, and all commits wait for its node. Repeated

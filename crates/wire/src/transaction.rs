@@ -723,8 +723,6 @@ pub enum CoordinatorMessage {
         number: u64,
         /// The entry.
         since: ControlIndex,
-        /// Transactions are given up whose clients have said nothing for so long; zero for none.
-        inactive: Duration,
     },
     /// A replica has not staged the changes that were sent with their commit, and never will.
     #[codec(since = 12)]

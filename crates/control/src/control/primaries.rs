@@ -7,25 +7,20 @@
 //!    that joins or leaves: an old primary that lives has locks that the new one does not know.
 //! 2. A group is held for little more than `Config::quiesce_time`. When a transaction takes longer
 //!    it is let go, and another attempt follows later, each time after twice as long.
-//! 3. From the third attempt on transactions are given up there whose clients have said nothing for
-//!    2 × `lock_timeout`. One that works is not.
-//! 4. A group that an earlier leader has held is let go.
+//! 3. A group that an earlier leader has held is let go.
 //! # Not here
 //! What moves (`state_machine::primaries`), how coordinators wait (`datanode::coordinator`).
 
 use actor::{Ctx, fault_point, probe};
 use model::Command;
 use model::cluster::HeldGroup;
-use stdx::{Duration, Instant};
+use stdx::Instant;
 
 use super::Control;
 use super::quiesce::Held;
 
-/// Attempts after which the time between two of them grows no more.
-const DOUBLINGS: u32 = 5;
-
-/// Attempts in which no transaction is given up.
-const PATIENT_ATTEMPTS: u32 = 2;
+/// Attempts after which the time between two of them grows no more: some 40 minutes, as configured.
+const DOUBLINGS: u32 = 10;
 
 /// What the leader remembers of it.
 #[derive(Debug, Default)]
@@ -71,11 +66,7 @@ impl Control {
     fn spread_held(&mut self, ctx: &mut Ctx<'_>, held: HeldGroup) {
         let asked = self.leadership.as_ref().is_some_and(|leadership| leadership.primaries.asked);
         let may_move = self.state.may_move_primaries(held.group);
-        let failed = self.leadership.as_ref().map_or(0, |leadership| leadership.primaries.failed);
-        // Claims and the like are held for as long as their session lives.
-        let patience = self.config.lock_timeout.times(2);
-        let inactive = if failed < PATIENT_ATTEMPTS { Duration::ZERO } else { patience };
-        let found = self.quiet_in_held(ctx, held, (asked && may_move).then_some(inactive));
+        let found = self.quiet_in_held(ctx, held, asked && may_move);
         let now = ctx.now();
         let Some(leadership) = &mut self.leadership else { return };
         let primaries = &mut leadership.primaries;

@@ -177,14 +177,8 @@ impl Control {
     }
 
     /// Leader: whether all that was open in a group that is held has ended, at every replica.
-    /// Begins to ask, if it is to. Transactions are given up whose clients have said nothing for
-    /// so long, or none if that is zero.
-    pub(super) fn quiet_in_held(
-        &mut self,
-        ctx: &mut Ctx<'_>,
-        held: HeldGroup,
-        ask: Option<Duration>,
-    ) -> Held {
+    /// Begins to ask, if it is to.
+    pub(super) fn quiet_in_held(&mut self, ctx: &mut Ctx<'_>, held: HeldGroup, ask: bool) -> Held {
         let (now, span) = (ctx.now(), self.config.quiesce_time);
         let Some(leadership) = &mut self.leadership else { return Held::NotTried };
         let quiescence = &mut leadership.quiescence;
@@ -193,8 +187,8 @@ impl Control {
             Some(attempt) if attempt.waits_for.is_empty() => Held::Quiet,
             Some(attempt) if now.since(attempt.began) < span => Held::Waits,
             Some(_) => Held::Failed,
+            None if !ask => Held::NotTried,
             None => {
-                let Some(inactive) = ask else { return Held::NotTried };
                 quiescence.attempts += 1;
                 let waits_for = self.coordinating();
                 let attempt = Attempt { aim: Aim::Primaries(held), began: now, waits_for };
@@ -203,7 +197,7 @@ impl Control {
                 let (attempt, since) = (leadership.quiescence.attempts, held.since);
                 let term = self.consensus.term();
                 for to in self.coordinating() {
-                    let quiesce = ControlMessage::QuiesceHeld { term, attempt, since, inactive };
+                    let quiesce = ControlMessage::QuiesceHeld { term, attempt, since };
                     self.tell(ctx, to, quiesce);
                 }
                 Held::Waits
@@ -254,10 +248,9 @@ impl Control {
         from: Address,
         asked: (Term, u64),
         since: ControlIndex,
-        inactive: Duration,
     ) {
         let Some(number) = self.quieting_for(from, asked) else { return };
-        let quiesce = CoordinatorMessage::QuiesceHeld { number, since, inactive };
+        let quiesce = CoordinatorMessage::QuiesceHeld { number, since };
         self.tell_workers(ctx, ActorKind::Coordinator, &Message::Coordinator(quiesce));
     }
 

@@ -19,14 +19,14 @@ use std::collections::VecDeque;
 use actor::{Ctx, Mutation, Timer, fault_point, probe};
 use model::cluster::HeldGroup;
 use model::{
-    ActorKind, Address, ControlIndex, ErrorCode, Incarnation, MemberStatus, NodeId, PartitionId,
-    Refusal, SessionId, TransactionId, WorkerId,
+    ActorKind, Address, ControlIndex, Incarnation, MemberStatus, NodeId, PartitionId, SessionId,
+    TransactionId, WorkerId,
 };
 use stdx::Duration;
 use wire::{ClientRequest, ControlMessage, Message};
 
 use super::Coordinator;
-use super::state::{Batch, Phase, Record};
+use super::state::{Batch, Record};
 
 /// A change that is waited for.
 #[derive(Debug)]
@@ -44,7 +44,6 @@ struct Change {
 struct Asked {
     number: u64,
     since: ControlIndex,
-    inactive: Duration,
 }
 
 /// Why write chains change.
@@ -100,45 +99,20 @@ impl Coordinator {
 
     /// The group that is held since an entry is to have its primaries moved: tells the leader when
     /// nothing is left there of any transaction. The state with that entry may be on its way.
-    pub(super) fn quiesce_held(
-        &mut self,
-        ctx: &mut Ctx<'_>,
-        number: u64,
-        since: ControlIndex,
-        inactive: Duration,
-    ) {
-        self.quiescence.asked = Some(Asked { number, since, inactive });
+    pub(super) fn quiesce_held(&mut self, ctx: &mut Ctx<'_>, number: u64, since: ControlIndex) {
+        self.quiescence.asked = Some(Asked { number, since });
         self.chains_changed(ctx);
-        self.begin_to_ask(ctx);
+        self.begin_to_ask();
     }
 
-    /// The group that was asked about is held here: gives up those who have been silent for long.
-    fn begin_to_ask(&mut self, ctx: &mut Ctx<'_>) {
+    /// The group that was asked about may be held here by now: the question is to be answered.
+    fn begin_to_ask(&mut self) {
         let Some(asked) = self.quiescence.asked else { return };
-        let Some(change) = &mut self.quiescence.change else { return };
-        if !matches!(change.cause, Cause::Held(held) if held.since == asked.since) {
-            return;
-        }
-        (change.number, change.told) = (Some(asked.number), false);
-        let group = change.group;
-        self.quiescence.asked = None;
-        if asked.inactive == Duration::ZERO {
-            return;
-        }
-        let now = ctx.now();
-        let silent = |record: &Record| {
-            record.phase == Phase::Open
-                && record.batch.is_none()
-                && now.since(record.last_active) >= asked.inactive
-                && has_leg_in(ctx, record, group)
-        };
-        for id in self.records.ids(silent) {
-            probe!(ctx, "coordinator: silent transaction given up for primaries to move");
-            let refusal = Refusal::new(
-                ErrorCode::MembershipChanged,
-                "the primaries of its node group moved while it was inactive",
-            );
-            self.abort_with(ctx, id, refusal, None);
+        if let Some(change) = &mut self.quiescence.change
+            && matches!(change.cause, Cause::Held(held) if held.since == asked.since)
+        {
+            (change.number, change.told) = (Some(asked.number), false);
+            self.quiescence.asked = None;
         }
     }
 
@@ -180,7 +154,8 @@ impl Coordinator {
         let (group, cause) = (change.group, change.cause);
         let open = |record: &Record| {
             // Changes of unique indexes may yet go there.
-            let may_begin = matches!(record.batch, Some(Batch::Execute { .. }));
+            let may_begin =
+                matches!(record.batch, Some(Batch::Execute { .. })) || !record.queued.is_empty();
             match cause {
                 // Who leaves answers its clients first.
                 Cause::Member(node, _) if node == ctx.node() => true,
@@ -228,7 +203,7 @@ impl Coordinator {
             Change { number: None, cause: Cause::Held(held), group: held.group, told: false }
         });
         self.quiescence.change = change;
-        self.begin_to_ask(ctx);
+        self.begin_to_ask();
         self.run_held_back(ctx);
     }
 

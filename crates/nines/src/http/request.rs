@@ -153,14 +153,20 @@ pub(super) fn changefeed(head: &[u8]) -> Result<Asked, String> {
     let query = parts.next().unwrap_or_default();
     for pair in query.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty()) {
         let mut halves = pair.splitn(2, |byte| *byte == b'=');
-        let mut half = || halves.next().and_then(unescaped).unwrap_or_default();
-        match (half().as_str(), half()) {
+        let mut half = || match halves.next() {
+            Some(half) => unescaped(half).ok_or("an option is no text in UTF-8"),
+            None => Ok(String::new()),
+        };
+        match (half()?.as_str(), half()?) {
             ("format", form_name) => {
                 form = match form_name.as_str() {
                     "jsonl" => Form::Lines,
                     "sse" => Form::Events,
                     other => return Err(format!("format={other} is none: jsonl, or sse")),
                 };
+            }
+            ("after", position) if position.is_empty() => {
+                return Err("after= names no position: leave it out for a snapshot first".into());
             }
             ("after", position) => after = Some(position),
             (other, _) => return Err(format!("'{other}' is no option: format, after")),
@@ -358,7 +364,7 @@ mod tests {
         assert_eq!(accepts.unwrap().form, Form::Events);
         let again = feed("/changefeeds/f?after=1&format=jsonl", "Last-Event-ID: s9.2\r\n").unwrap();
         assert_eq!((again.after.as_deref(), again.form), (Some("s9.2"), Form::Lines));
-        assert_eq!(feed("/changefeeds/f?after=", "last-event-id:\r\n").unwrap().after, None);
+        assert_eq!(feed("/changefeeds/f", "last-event-id:\r\n").unwrap().after, None);
         let old = changefeed(b"GET /changefeeds/f HTTP/1.0\r\n\r\n").unwrap();
         assert!(!old.takes_chunks);
     }
@@ -375,6 +381,8 @@ mod tests {
             ("/changefeeds/f?format=xml", "", "format=xml is none"),
             ("/changefeeds/f?since=1", "", "'since' is no option"),
             ("/changefeeds/f?after=%27%20OR%201", "", "no position"),
+            ("/changefeeds/f?after=", "", "names no position"),
+            ("/changefeeds/f?after=%zz", "", "no text in UTF-8"),
             ("/changefeeds/f", "Last-Event-ID: x\r\n", "'x' is no position"),
             ("/changefeeds/f", "Authorization: Bearer abc\r\n", "not `Basic`"),
             ("/changefeeds/f", "Authorization: Basic !\r\n", "not `Basic`"),

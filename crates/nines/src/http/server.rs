@@ -367,6 +367,14 @@ struct Server<'s> {
 }
 
 impl Server<'_> {
+    /// Prepares a connection for a feed. A client that confirms nothing for so long is given up: its
+    /// host may be gone, and little that is sent to it fits the buffers of the system for hours.
+    fn set_up(&self, stream: &TcpStream) -> io::Result<()> {
+        stream.set_nodelay(true)?;
+        let millis = u32::try_from(self.limits.feed.as_millis()).unwrap_or(u32::MAX);
+        Ok(rustix::net::sockopt::set_tcp_user_timeout(stream, millis)?)
+    }
+
     fn serve(&self, mut stream: TcpStream) -> io::Result<()> {
         let (mut bytes, until) = (Vec::new(), Instant::now() + self.limits.request);
         let request = read_into(&mut bytes, |buffer| {
@@ -375,7 +383,7 @@ impl Server<'_> {
         });
         let request = self.turn.request(request)?;
         if let Ok((Path::Changefeed, false)) = request {
-            stream.set_nodelay(true)?;
+            self.set_up(&stream)?;
             let client = self.client(None);
             let mut to = Plain(&mut stream, self.limits.feed);
             self.service.feed(changefeed(&bytes), &client, &mut to)?;
@@ -399,7 +407,7 @@ impl Server<'_> {
     /// The same for a client of another host.
     fn serve_guarded(&self, stream: TcpStream, guard: &Guard) -> io::Result<()> {
         let until = Instant::now() + self.limits.request;
-        stream.set_nodelay(true)?;
+        self.set_up(&stream)?;
         let (mut stream, asker) = accept_secured(&guard.credentials, stream, until)?;
         let mut bytes = Vec::new();
         let request = read_into(&mut bytes, |buffer| stream.read(buffer));

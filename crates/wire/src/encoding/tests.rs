@@ -235,7 +235,6 @@ fn what_is_local_stays() {
             Message::Coordinator(CoordinatorMessage::QuiesceHeld {
                 number: 1,
                 since: ControlIndex(1),
-                inactive: stdx::Duration::ZERO,
             }),
             "CoordinatorMessage::QuiesceHeld",
         ),

@@ -49,9 +49,9 @@ impl World {
     }
 
     /// Asks about the group that is held.
-    fn ask(&mut self, number: u64, since: u64, inactive: Duration) -> Vec<String> {
+    fn ask(&mut self, number: u64, since: u64) -> Vec<String> {
         let since = ControlIndex(since);
-        let message = CoordinatorMessage::QuiesceHeld { number, since, inactive };
+        let message = CoordinatorMessage::QuiesceHeld { number, since };
         names(&self.tell(CONTROL, Message::Coordinator(message)))
     }
 
@@ -208,8 +208,8 @@ fn nothing_begins_in_a_group_that_the_state_holds_however_long_that_lasts() {
     let mut ctx = Ctx::new(&mut w.shared, ActorKind::Coordinator);
     w.coordinator.timeout(&mut ctx, Timer::CoordinatorQuiesce);
     assert_eq!(names(&w.sent()), [""; 0], "no time ends it");
-    assert_eq!(w.ask(1, 76, Duration::ZERO), [""; 0], "of another time");
-    assert_eq!(w.ask(2, 77, Duration::ZERO), [QUIET]);
+    assert_eq!(w.ask(1, 76), [""; 0], "of another time");
+    assert_eq!(w.ask(2, 77), [QUIET]);
     assert_eq!(w.quiesce(3, 3), [""; 0], "one at a time");
     assert_eq!(names(&w.begin(2, 1)), ["n3w0.participant Prepare"], "other groups go on");
     let sent = w.change(moves);
@@ -222,7 +222,7 @@ fn a_decision_that_has_not_reached_all_replicas_is_waited_for_before_primaries_m
     w.execute(&[1], false);
     w.prepared(2, 0, &[1]);
     assert_eq!(w.commit(), ["n2w0.participant Commit"], "it is decided");
-    assert_eq!(w.ask(1, 77, Duration::ZERO), [""; 0], "it is not held here yet");
+    assert_eq!(w.ask(1, 77), [""; 0], "it is not held here yet");
     assert_eq!(names(&w.change(holds)), [""; 0], "and the decision is not everywhere yet");
     let sent = names(&w.tell(participant(1), committed(0, 1)));
     assert_eq!(sent, ["n2w0.participant Complete"]);
@@ -237,19 +237,4 @@ fn a_group_that_is_let_go_is_used_as_before() {
     w.execute(&[1], false);
     let sent = w.change(|cluster| cluster.held = None);
     assert_eq!(names(&sent), ["n1w0.participant Prepare"]);
-}
-
-#[test]
-fn who_is_silent_for_long_is_given_up_when_that_is_asked_for() {
-    let mut w = held();
-    w.execute(&[1], false);
-    w.prepared(2, 0, &[1]);
-    w.change(holds);
-    let inactive = Duration::from_secs(2);
-    assert_eq!(w.ask(1, 77, inactive), [""; 0], "it has just done something");
-    w.shared.now = w.shared.now + inactive;
-    assert_eq!(w.ask(2, 77, Duration::ZERO), [""; 0], "nobody is given up");
-    let sent = w.ask(3, 77, inactive);
-    assert!(sent.contains(&"n1w0.participant Abort".to_owned()), "{sent:?}");
-    assert!(!sent.contains(&QUIET.to_owned()), "not before all replicas have answered: {sent:?}");
 }

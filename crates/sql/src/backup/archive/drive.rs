@@ -209,7 +209,7 @@ impl Driver {
             };
             match end {
                 End::Stopped => return self.stop().await,
-                End::Left => return,
+                End::Left => return self.leave(),
                 End::Broken(why) => self.note_break(why).await,
                 End::Failed(why) => {
                     self.tell(&format!("waiting: {why}")).await;
@@ -218,11 +218,18 @@ impl Driver {
                     }
                     match self.renew(true).await {
                         Err(End::Stopped) => return self.stop().await,
-                        Err(End::Left) => return,
+                        Err(End::Left) => return self.leave(),
                         _ => {}
                     }
                 }
             }
+        }
+    }
+
+    /// Somebody else goes on, with a full backup of its own.
+    fn leave(&mut self) {
+        if let Some((_, base)) = self.base.take() {
+            base.cancel(&self.session);
         }
     }
 
@@ -282,7 +289,8 @@ impl Driver {
         if !now && kernel.now().since(self.renewed) < RENEWAL {
             return Ok(());
         }
-        if self.session.shared.way.is_given(&CLAIMS, kernel) {
+        // A full backup that is under way would have to begin anew.
+        if self.base.is_none() && self.session.shared.way.is_given(&CLAIMS, kernel) {
             return Err(End::Left);
         }
         if CLAIMS.hold(kernel, self.number, WaitPolicy::Refuse).await.is_err() {
