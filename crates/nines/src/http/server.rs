@@ -367,8 +367,8 @@ struct Server<'s> {
 }
 
 impl Server<'_> {
-    /// Prepares a connection for a feed. A client that confirms nothing for so long is given up: its
-    /// host may be gone, and little that is sent to it fits the buffers of the system for hours.
+    /// Prepares a connection for a feed. A client that confirms nothing for so long is given up:
+    /// its host may be gone, and little that is sent fits the buffers of the system for hours.
     fn set_up(&self, stream: &TcpStream) -> io::Result<()> {
         stream.set_nodelay(true)?;
         let millis = u32::try_from(self.limits.feed.as_millis()).unwrap_or(u32::MAX);
