@@ -384,7 +384,7 @@ fn open_connections_are_refused_where_protection_is_required() {
     assert_eq!(client.packet()[0], 0);
     // The host has encrypted this one before it came here, as those of HTTP.
     let encryption = Some(Encryption { protocol: "TLSv1.3", ..Encryption::default() });
-    let transport = tcp("192.0.2.1", false);
+    let transport = tcp("127.0.0.1", true);
     let peer = ConnectionPeer { transport, tls_offered: false, encryption };
     let mut client = Client::connect_by(&shared, 1, peer);
     client.packet();
