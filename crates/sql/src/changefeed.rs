@@ -28,7 +28,7 @@ use sql_parser::ast::{
     BackupValue, ChangefeedAction, ChangefeedCommand, CreateChangefeed, Statement,
 };
 use sqltype::{Datum, SqlType};
-use stdx::Duration;
+use stdx::{Duration, Instant};
 use wire::WaitPolicy;
 
 use crate::backup::time::shown_time;
@@ -270,15 +270,11 @@ async fn begin(kernel: &Kernel, number: u64, settings: &mut Settings) -> Result<
         if let Some(first) = client::opened(&questions, &answers) {
             break first;
         }
-        if kernel.now().since(began) > PATIENCE {
-            let why = "The change feed cannot begin: not all data nodes are there. Try again later";
-            return Err(SqlError::new(1296, "HY000", why));
-        }
-        kernel.sleep(PAUSE).await?;
+        wait_to_begin(kernel, began).await?;
     };
     // Whoever commits behind this statement does so in an epoch that the feed has.
     while kernel.newest_complete().await?.next() < first {
-        kernel.sleep(PAUSE).await?;
+        wait_to_begin(kernel, began).await?;
     }
     settings.first = first.0;
     settings.wish = Wish::Running;
@@ -289,6 +285,18 @@ async fn begin(kernel: &Kernel, number: u64, settings: &mut Settings) -> Result<
         ..Place::default()
     };
     Ok(row::order(kernel, number, settings, Some(&place)).await?)
+}
+
+/// A pause of who waits since `began` for the data nodes to begin a stream.
+///
+/// # Errors
+/// 1296 when that has taken longer than [`PATIENCE`].
+async fn wait_to_begin(kernel: &Kernel, began: Instant) -> Result<(), SqlError> {
+    if kernel.now().since(began) > PATIENCE {
+        let why = "The change feed cannot begin: not all data nodes are there. Try again later";
+        return Err(SqlError::new(1296, "HY000", why));
+    }
+    Ok(kernel.sleep(PAUSE).await?)
 }
 
 /// The stream of a feed, if this process knows it.

@@ -338,8 +338,11 @@ impl World {
             }
             Ask::Peers { .. } => ClientResult::PeersAnswered(PeerAnswers::default()),
             Ask::RollbackTo(_) => ClientResult::RolledBack,
-            Ask::Sleep(_) => {
+            Ask::Sleep(span) => {
                 self.paused += 1;
+                // Whoever waits for something that never comes is patient for so long.
+                let mut exchange = self.exchange.borrow_mut();
+                exchange.now = exchange.now + span;
                 ClientResult::RolledBack
             }
             Ask::ScanNext(_)
