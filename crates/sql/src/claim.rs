@@ -62,6 +62,20 @@ impl Claims {
         .await
     }
 
+    /// As [`Claims::hold`] by a kernel that may hold the claim already. A transaction that was lost
+    /// took its claim with it, and its first statement is told of that: the claim is taken again.
+    pub(crate) async fn keep(
+        &self,
+        kernel: &Kernel,
+        number: u64,
+        wait: WaitPolicy,
+    ) -> Result<(), Failure> {
+        match self.hold(kernel, number, wait).await {
+            Ok(()) => Ok(()),
+            Err(_) => self.hold(kernel, number, wait).await,
+        }
+    }
+
     async fn hold_now(
         &self,
         kernel: &Kernel,

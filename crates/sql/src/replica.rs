@@ -551,12 +551,8 @@ impl Applier {
             return Err(End::Left);
         }
         let keeper = self.session.kernel.keeper();
-        if CLAIMS.hold(&keeper, self.number, WaitPolicy::Refuse).await.is_err() {
-            // A transaction that was lost took the claim with it.
-            keeper.abort().await;
-            if CLAIMS.hold(&keeper, self.number, WaitPolicy::Refuse).await.is_err() {
-                return Err(End::Left);
-            }
+        if CLAIMS.keep(&keeper, self.number, WaitPolicy::Refuse).await.is_err() {
+            return Err(End::Left);
         }
         self.renewed = self.session.kernel.now();
         let channels = row::all(&self.session.kernel).await?;

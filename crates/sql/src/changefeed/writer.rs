@@ -231,12 +231,8 @@ impl Writer {
             return Err(End::Left);
         }
         let (keeper, number) = (self.kernel.keeper(), self.feed.number);
-        if CLAIMS.hold(&keeper, number, WaitPolicy::Refuse).await.is_err() {
-            // A transaction that was lost took the claim with it.
-            keeper.abort().await;
-            if CLAIMS.hold(&keeper, number, WaitPolicy::Refuse).await.is_err() {
-                return Err(End::Left);
-            }
+        if CLAIMS.keep(&keeper, number, WaitPolicy::Refuse).await.is_err() {
+            return Err(End::Left);
         }
         self.renewed = self.kernel.now();
         match row::numbered(&self.kernel, number).await? {

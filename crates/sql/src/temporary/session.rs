@@ -42,11 +42,7 @@ impl Session {
     pub(crate) async fn claim_temporaries(&mut self) -> Result<(), SqlError> {
         let index = self.kernel.cluster().index;
         let keeper = self.kernel.keeper();
-        if CLAIMS.hold(&keeper, self.temporary.owner, WaitPolicy::Wait).await.is_err() {
-            // The transaction that held it is gone, and this was told of it.
-            keeper.abort().await;
-            CLAIMS.hold(&keeper, self.temporary.owner, WaitPolicy::Wait).await?;
-        }
+        CLAIMS.keep(&keeper, self.temporary.owner, WaitPolicy::Wait).await?;
         self.temporary.claimed = Some(index);
         Ok(())
     }
