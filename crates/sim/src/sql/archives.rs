@@ -126,7 +126,17 @@ async fn drop_copy(mysql: &Mysql) -> Result<(), Failure> {
 
 /// After all others: in a calm cluster the archive comes to each epoch, and its state is there.
 /// Where `ample`, data nodes keep changes for as long as it takes.
+/// The archive is stopped whatever was found: nobody archives in a cluster at rest.
 pub(super) async fn check(mysql: &Mysql, lab: &Rc<Lab>, ample: bool) -> Result<(), Failure> {
+    come_to_now(mysql, lab, ample).await?;
+    match mysql.query("STOP ARCHIVE").await {
+        Err(failure @ Failure::Error(_)) if failure.code() == 1105 => Ok(()),
+        answer => answer.map(drop),
+    }
+}
+
+/// Waits until the archive has the state of this moment, and looks at that.
+async fn come_to_now(mysql: &Mysql, lab: &Rc<Lab>, ample: bool) -> Result<(), Failure> {
     match start(mysql).await {
         Err(failure) if passes(&failure) => return Ok(()),
         result => result?,
@@ -153,8 +163,5 @@ pub(super) async fn check(mysql: &Mysql, lab: &Rc<Lab>, ample: bool) -> Result<(
             epoch = insert(mysql, lab).await?.unwrap_or(epoch);
         }
     }
-    match mysql.query("STOP ARCHIVE").await {
-        Err(failure @ Failure::Error(_)) if failure.code() == 1105 => Ok(()),
-        answer => answer.map(drop),
-    }
+    Ok(())
 }
