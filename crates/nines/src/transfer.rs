@@ -18,6 +18,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use aws_lc_rs::digest;
+pub(crate) use column::name as quoted_name;
 use mysql_client::{Login, QueryError, Session, Target};
 
 /// A session that reads a file as it is, and writes it likewise.

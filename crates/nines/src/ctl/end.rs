@@ -94,9 +94,7 @@ pub(super) fn roll(
     force: bool,
     patience: Duration,
 ) -> Result<(), String> {
-    let status = cluster.status().map_err(|error| error.to_string())?;
-    let all: Vec<u16> = status.nodes.iter().map(|node| node.node).collect();
-    roll_nodes(cluster, &status, &all, &[], order(&status), force, patience)
+    roll_all(cluster, order, force, patience)
 }
 
 /// `upgrade`: management nodes first, as they hand to others what only a new program may know.
@@ -105,11 +103,24 @@ pub(super) fn upgrade(
     force: bool,
     patience: Duration,
 ) -> Result<(), String> {
+    let management_first = |status: &ClusterStatus| {
+        let mut order = order(status);
+        order.sort_by_key(|node| node.role == "data");
+        order
+    };
+    roll_all(cluster, management_first, force, patience)
+}
+
+/// Restarts all nodes, one after the other.
+fn roll_all(
+    cluster: &mut dyn Remote,
+    order: impl Fn(&ClusterStatus) -> Vec<NodeStatus>,
+    force: bool,
+    patience: Duration,
+) -> Result<(), String> {
     let status = cluster.status().map_err(|error| error.to_string())?;
     let all: Vec<u16> = status.nodes.iter().map(|node| node.node).collect();
-    let mut order = order(&status);
-    order.sort_by_key(|node| node.role == "data");
-    roll_nodes(cluster, &status, &all, &[], order, force, patience)
+    roll_nodes(cluster, &status, &all, &[], order(&status), force, patience)
 }
 
 /// Restarts some of the nodes, one after the other, each when nothing is missing. Those that are

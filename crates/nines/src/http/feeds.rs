@@ -179,9 +179,9 @@ impl Endpoint {
             encrypt: Some(replication::encrypt_password),
         };
         let mut session = Session::log_in_by(own, &login, client.encryption.is_some())?;
-        let name = asked.name.replace('`', "``");
+        let name = transfer::quoted_name(&asked.name);
         let from = asked.after.as_ref().map_or(String::new(), |after| format!(" FROM '{after}'"));
-        let statement = format!("STREAM CHANGEFEED `{name}`{from}");
+        let statement = format!("STREAM CHANGEFEED {name}{from}");
         session.each_row_at_hand(&statement, |row, more| sender.row(&row, more))?;
         Ok(())
     }

@@ -53,7 +53,7 @@ pub(super) struct Table {
 }
 
 /// A name as SQL has it.
-pub(super) fn name(text: &str) -> String {
+pub(crate) fn name(text: &str) -> String {
     format!("`{}`", text.replace('`', "``"))
 }
 
