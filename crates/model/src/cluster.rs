@@ -706,13 +706,13 @@ impl ClusterState {
         &self.groups[usize::from(slot.group)]
     }
 
-    /// The node that is to be the primary of the slot at this position. Each node of a group has
-    /// one of the group's slots, so that work is even. None for a group that was dropped.
-    pub fn preferred_primary(&self, at: usize) -> Option<NodeId> {
-        let group = self.slots[at].group;
-        let nodes = &self.groups[usize::from(group)];
-        let before = self.slots[..at].iter().filter(|slot| slot.group == group).count();
-        nodes.get(before.checked_rem(nodes.len())?).copied()
+    /// The slots of a group by position, each with the node that is to be its primary. Each node of
+    /// a group has one of its slots, so that work is even. Nothing for a group that was dropped.
+    pub fn preferred_primaries(&self, group: u16) -> impl Iterator<Item = (usize, NodeId)> + '_ {
+        let slots = self.slots.iter().enumerate();
+        let slots = slots.filter(move |(_, slot)| slot.group == group).map(|(at, _)| at);
+        let nodes = self.groups.get(usize::from(group)).into_iter().flatten().copied();
+        slots.zip(nodes.cycle())
     }
 
     /// Whether the primaries of a group can be moved to where they are to be: a slot has another
@@ -723,16 +723,19 @@ impl ClusterState {
         let stays = |node: &NodeId| {
             self.members.get(node).is_some_and(|member| member.status == MemberStatus::Active)
         };
-        let is_elsewhere = |(at, slot): (usize, &PlacementSlot)| {
-            slot.group == group
-                && slot.replicas.first().map(|replica| replica.node) != self.preferred_primary(at)
+        let is_elsewhere = |(at, node): (usize, NodeId)| {
+            self.slots[at].replicas.first().map(|replica| replica.node) != Some(node)
         };
         self.started
             && !self.stopped
             && self.takeovers.is_empty()
-            && !nodes.is_empty()
             && nodes.iter().all(stays)
-            && self.slots.iter().enumerate().any(is_elsewhere)
+            && self.preferred_primaries(group).any(is_elsewhere)
+    }
+
+    /// The first group whose primaries can be moved to where they are to be.
+    pub fn group_to_spread(&self) -> Option<u16> {
+        (0..self.groups.len() as u16).find(|group| self.may_move_primaries(*group))
     }
 
     /// What all epochs of the present generation are above.

@@ -841,8 +841,7 @@ impl World {
     /// Whether no primary is to move: each is on the node that it belongs to.
     pub fn has_spread_primaries(&self) -> bool {
         let newest = self.newest_state();
-        let groups = 0..newest.groups.len() as u16;
-        newest.held.is_none() && !groups.into_iter().any(|group| newest.may_move_primaries(group))
+        newest.held.is_none() && newest.group_to_spread().is_none()
     }
 }
 

@@ -40,8 +40,7 @@ impl Control {
             return self.spread_held(ctx, held);
         }
         let now = ctx.now();
-        let groups = 0..self.state.groups.len() as u16;
-        let group = groups.into_iter().find(|group| self.state.may_move_primaries(*group));
+        let group = self.state.group_to_spread();
         let Some(leadership) = &mut self.leadership else { return };
         let Some(group) = group else {
             leadership.primaries = Primaries::default();

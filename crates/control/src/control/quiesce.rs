@@ -190,16 +190,15 @@ impl Control {
             None if !ask => Held::NotTried,
             None => {
                 quiescence.attempts += 1;
-                let waits_for = self.coordinating();
+                let (attempt, since) = (quiescence.attempts, held.since);
+                let (term, waits_for) = (self.consensus.term(), self.coordinating());
+                for to in &waits_for {
+                    let quiesce = ControlMessage::QuiesceHeld { term, attempt, since };
+                    self.tell(ctx, *to, quiesce);
+                }
                 let attempt = Attempt { aim: Aim::Primaries(held), began: now, waits_for };
                 let leadership = self.leadership.as_mut().expect("checked above");
                 leadership.quiescence.attempt = Some(attempt);
-                let (attempt, since) = (leadership.quiescence.attempts, held.since);
-                let term = self.consensus.term();
-                for to in self.coordinating() {
-                    let quiesce = ControlMessage::QuiesceHeld { term, attempt, since };
-                    self.tell(ctx, to, quiesce);
-                }
                 Held::Waits
             }
         }

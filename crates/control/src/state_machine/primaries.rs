@@ -29,16 +29,10 @@ pub(super) fn spread(state: &mut ClusterState, held: HeldGroup) {
     if state.held != Some(held) || !state.may_move_primaries(held.group) {
         return;
     }
-    for at in 0..state.slots.len() {
-        if state.slots[at].group != held.group {
-            continue;
-        }
-        let Some(node) = state.preferred_primary(at) else { continue };
+    let wanted: Vec<_> = state.preferred_primaries(held.group).collect();
+    for (at, node) in wanted {
         let replicas = &mut state.slots[at].replicas;
-        let Some(place) = replicas.iter().position(|replica| replica.node == node) else {
-            continue;
-        };
-        if !replicas[place].syncing {
+        if let Some(place) = replicas.iter().position(|r| r.node == node && !r.syncing) {
             replicas[..=place].rotate_right(1);
         }
     }

@@ -9,8 +9,8 @@
 //!    was allowed is over: for reaching a quiet moment what the leader says, then two leases for
 //!    the change itself. In a group that the state holds it runs when the state does so no more.
 //! 2. A transaction that has a leg in the group is never held back: it could not end.
-//! 3. In a group that the state holds a transaction is open as long as any replica there may know a
-//!    leg of it, decided or not.
+//! 3. In a group that the state holds a transaction is open as long as any replica there may have
+//!    changes of it, decided or not.
 //! # Not here
 //! When chains change (`control`), and what happens to transactions that are open then (`route`).
 
