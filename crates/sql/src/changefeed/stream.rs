@@ -1,9 +1,9 @@
 //! STREAM CHANGEFEED: the changes of a feed as a result without an end.
 //!
 //! # Guarantees
-//! A reader that is slow is waited for here, with little in memory. Data nodes keep for it what they
-//! keep for the feed, and the rows of its snapshot until it has read those. One that comes too late
-//! is told behind which position the feed has broken off for it.
+//! A reader that is slow is waited for here, with little in memory. Data nodes keep for it what
+//! they keep for the feed, and the rows of its snapshot until it has read those. One that comes too
+//! late is told behind which position the feed has broken off for it.
 //! # Not here
 //! Which changes there are (`changefeed::reader`).
 
