@@ -14,6 +14,7 @@ mod configuration;
 mod connectors;
 mod deadlocks;
 mod differential;
+mod draining;
 mod dump;
 mod durability;
 mod encryption;

@@ -100,9 +100,15 @@ impl Processes {
 
     /// Writes a configuration with metrics and health checks for each node, and starts nothing.
     pub fn prepare_watched(layout: Layout) -> Self {
+        Self::prepare_watched_with(layout, "")
+    }
+
+    /// As `prepare_watched`, with more lines for SQL nodes.
+    pub fn prepare_watched_with(layout: Layout, more: &str) -> Self {
         let mut cluster = Self::prepare(layout, "");
         cluster.http_ports = cluster.nodes().map(|node| (node, free_port())).collect();
-        std::fs::write(cluster.config_file(), cluster.config(""))
+        let more = format!("[mysqld default]\n{more}");
+        std::fs::write(cluster.config_file(), cluster.config(&more))
             .expect("the directory is writable");
         cluster
     }

@@ -27,12 +27,13 @@ struct Need {
 }
 
 /// What is asked for by a program's name may come from anywhere, not only from Debian.
-const NEEDS: [Need; 16] = [
+const NEEDS: [Need; 17] = [
     Need { found: || in_path("ip") && in_path("tc"), package: "iproute2" },
     Need { found: || in_path("nsenter") && in_path("setpriv"), package: "util-linux" },
     Need { found: || in_path("sysbench"), package: "sysbench" },
     Need { found: || in_path("mysql") && in_path("mysqldump"), package: "mariadb-client" },
     Need { found: || in_path("mariadb-install-db"), package: "mariadb-server" },
+    Need { found: || Path::new("/usr/sbin/haproxy").exists(), package: "haproxy" },
     Need { found: || in_path("openssl"), package: "openssl" },
     Need { found: || in_path("valgrind"), package: "valgrind" },
     Need { found: || in_path("gcc"), package: "gcc" },

@@ -74,6 +74,9 @@ pub enum ConnectionEvent<'a> {
     Writable,
     /// Encryption asked for with [`Ctx::start_tls`] is established.
     Secured(Encryption),
+    /// The host lets its clients go: an actor ends the connection as soon as nothing of the client
+    /// is left unfinished.
+    Draining,
     /// The host is about to stop: an actor says goodbye and closes. What is still open after a
     /// moment is closed without asking.
     ShuttingDown,

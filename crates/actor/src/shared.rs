@@ -9,7 +9,7 @@ use model::{
     ActorKind, Address, ClusterId, ClusterState, Config, Epoch, Incarnation, NodeId, WorkerId,
 };
 use stdx::{Duration, Instant, Prng};
-use wire::{Continue, Envelope, Message, News, UnresponsiveWorker};
+use wire::{Continue, Envelope, Leaving, Message, News, UnresponsiveWorker};
 
 use crate::connection::Connections;
 use crate::disk::{DiskOperation, DiskQueue, DiskRequest};
@@ -313,6 +313,8 @@ pub struct Shared {
     pub mutation: Mutation,
     /// What operators are to be told, and of which node.
     pub news: Vec<(NodeId, News)>,
+    /// The process is asked to end, or to start again.
+    pub leaving: Option<Leaving>,
     /// Nodes that have sent what they may not, or what cannot be, and which rule they broke.
     pub violations: Vec<(NodeId, &'static str)>,
     /// Set when the node must stop; nothing is sent from then on.
@@ -351,6 +353,7 @@ impl Shared {
             faults: FaultPlan::none(),
             mutation: Mutation::None,
             news: Vec::new(),
+            leaving: None,
             violations: Vec::new(),
             halt: None,
         }
@@ -510,6 +513,12 @@ impl<'a> Ctx<'a> {
     /// Has the host tell operators what has happened to a node.
     pub fn announce(&mut self, about: NodeId, news: News) {
         self.shared.news.push((about, news));
+    }
+
+    /// Asks the host to end the process of the node, or to start it again. Clients are let go
+    /// before.
+    pub fn ask_to_leave(&mut self, leaving: Leaving) {
+        self.shared.leaving = Some(leaving);
     }
 
     /// Refuses what another node has sent: it broke a rule of the protocol. The host closes the

@@ -168,7 +168,7 @@ fn report(send: Sender<Happening>, desk: Arc<OneProcess>) -> Report {
         }
         let send = send.lock().expect("nobody panics while holding it");
         // The main thread may have ended already.
-        let _ = send.send(Happening::Cluster(event));
+        let _ = send.send(Happening::of(event));
     })
 }
 
@@ -205,8 +205,8 @@ fn watch(
                     tell(&format!("node {}: {}", about.0, news.text));
                 }
             }
-            // No node is in another process.
-            Ok(Happening::Cluster(Event::Link(_))) => {}
+            // No node is in another process. What asks the process to leave is a happening itself.
+            Ok(Happening::Cluster(Event::Link(_) | Event::LeaveAsked(_))) => {}
             Err(RecvTimeoutError::Timeout) => {
                 if let Some(cluster) = on_disk {
                     // How long that takes depends on how much there is.

@@ -21,7 +21,7 @@ mod server;
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -45,6 +45,8 @@ struct Shared {
     observer: Mutex<Option<Observer>>,
     /// Change feeds that are being sent.
     feeds: AtomicUsize,
+    /// The nodes are to end.
+    draining: AtomicBool,
 }
 
 /// How the nodes of a process are.
@@ -59,7 +61,12 @@ impl Endpoint {
     /// For a process that is going to host these nodes.
     pub(crate) fn new(nodes: Vec<(NodeId, Role)>) -> Self {
         let (observer, feeds) = (Mutex::default(), AtomicUsize::new(0));
-        Self(Arc::new(Shared { nodes, observer, feeds }))
+        Self(Arc::new(Shared { nodes, observer, feeds, draining: AtomicBool::new(false) }))
+    }
+
+    /// The nodes are not ready from now on, because they are to end.
+    pub(crate) fn drain(&self) {
+        self.0.draining.store(true, Ordering::SeqCst);
     }
 
     /// The nodes run now.
@@ -232,6 +239,9 @@ impl Endpoint {
             View::Ended => all("the node has ended"),
             View::Here(report) if report.nodes.is_empty() => {
                 all("its first thread does not answer")
+            }
+            View::Here(_) if self.0.draining.load(Ordering::SeqCst) => {
+                all("it is told to end, and lets its clients go")
             }
             View::Here(report) => report.nodes.clone(),
         }

@@ -172,6 +172,7 @@ impl Place {
             hostname: machine::host_name(),
             directory: self.directory.display().to_string(),
             encrypted: false,
+            alone: false,
         }
     }
 

@@ -8,6 +8,7 @@ use std::thread;
 use runtime::Event;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use wire::Leaving;
 
 /// What the main thread waits for.
 pub(crate) enum Happening {
@@ -20,6 +21,14 @@ pub(crate) enum Happening {
 }
 
 impl Happening {
+    /// What an event means to the process.
+    pub(crate) fn of(event: Event) -> Self {
+        match event {
+            Event::LeaveAsked(leaving) => Self::Leave { restart: leaving == Leaving::StartAgain },
+            event => Self::Cluster(event),
+        }
+    }
+
     /// Whether it asks the process to end before it has begun.
     pub(crate) fn ends(&self) -> bool {
         matches!(self, Self::Signal | Self::Leave { .. })

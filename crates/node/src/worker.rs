@@ -35,7 +35,7 @@ use datanode::epochs::Epochs;
 use datanode::participant::Participant;
 use model::{ActorKind, ClusterId, ClusterState, Config, Incarnation, NodeId, NodeRole, WorkerId};
 use stdx::{Duration, Instant, Prng};
-use wire::{Class, Envelope, Message, News};
+use wire::{Class, Envelope, Leaving, Message, News};
 
 use actors::Actors;
 use inbox::{Inbox, Waiting};
@@ -449,6 +449,11 @@ impl Worker {
     /// Takes what the actors tell operators, and of which nodes.
     pub fn take_news(&mut self) -> Vec<(NodeId, News)> {
         std::mem::take(&mut self.shared.news)
+    }
+
+    /// Takes the wish of an actor that the process leaves.
+    pub fn take_leaving(&mut self) -> Option<Leaving> {
+        self.shared.leaving.take()
     }
 
     /// Why the node must stop, if an actor of this worker says so.

@@ -23,7 +23,7 @@ use node::RestoreProgress;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use rustix::rand::{GetRandomFlags, getrandom};
 use stdx::Duration;
-use wire::News;
+use wire::{Leaving, News};
 
 use crate::clock::{Clock, since_1970};
 use crate::crash::CrashSite;
@@ -120,6 +120,8 @@ pub enum Event {
         /// What has happened.
         news: News,
     },
+    /// An operator asks the process to end or to start again: by SQL, or by a management node.
+    LeaveAsked(Leaving),
     /// A node has stopped by its own decision, and its peers have been told.
     Halted {
         /// The node.
@@ -207,6 +209,10 @@ pub(crate) struct Common {
     pub(crate) restores: Mutex<Vec<RestoreProgress>>,
     /// The process is to stop: clients are told.
     pub(crate) stopping: AtomicBool,
+    /// Clients are let go: nobody is accepted any more.
+    pub(crate) draining: AtomicBool,
+    /// Clients of each thread, while they are let go.
+    pub(crate) clients: Vec<AtomicUsize>,
     /// Number of the last connection of a client.
     pub(crate) connections: Arc<AtomicU64>,
     /// Threads that have no client any more.
@@ -339,6 +345,8 @@ impl Cluster {
             ready: AtomicUsize::new(0),
             restores: Mutex::new(vec![RestoreProgress::default(); usize::from(threads)]),
             stopping: AtomicBool::new(false),
+            draining: AtomicBool::new(false),
+            clients: (0..threads).map(|_| AtomicUsize::new(0)).collect(),
             connections: Arc::default(),
             drained: AtomicUsize::new(0),
         });
@@ -424,6 +432,24 @@ impl Cluster {
         self.common.exchange.post_from_outside(0, Mail::Leave);
     }
 
+    /// Lets clients go: no more are accepted, and each connection ends as soon as its client has
+    /// left nothing unfinished. [`Cluster::clients`] says how many are left.
+    pub fn drain(&self) {
+        for clients in &self.common.clients {
+            // Nobody counts as gone before its thread has looked.
+            clients.store(UNCOUNTED, Ordering::SeqCst);
+        }
+        self.common.draining.store(true, Ordering::SeqCst);
+        self.common.exchange.wake_all();
+    }
+
+    /// The clients that are left of those that [`Cluster::drain`] lets go; none while they have not
+    /// been counted.
+    pub fn clients(&self) -> Option<usize> {
+        let counts = self.common.clients.iter().map(|clients| clients.load(Ordering::SeqCst));
+        counts.map(|count| Some(count).filter(|count| *count != UNCOUNTED)).sum()
+    }
+
     /// Ends everything. Clients are told, and have a moment to hear it.
     pub fn stop(self) {
         // Nobody who looks whether the process lives shall be let in while it ends.
@@ -441,6 +467,9 @@ impl Cluster {
         }
     }
 }
+
+/// The number of clients of a thread that has not counted them.
+const UNCOUNTED: usize = usize::MAX;
 
 /// What waking a thread takes, if some worker's way of waiting depends on it.
 fn wake_cost(scheduling: &Scheduling, threads: usize, clock: Clock) -> io::Result<Duration> {

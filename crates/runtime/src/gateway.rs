@@ -61,6 +61,11 @@ impl Gateway {
         self.connections.is_empty()
     }
 
+    /// How many connections there are, with those that are ending.
+    pub(crate) fn len(&self) -> usize {
+        self.connections.len()
+    }
+
     /// When there is something to do though no socket is ready: a connection to be given up, or one
     /// whose first bytes of TLS are here.
     pub(crate) fn due(&self) -> Option<Instant> {
@@ -323,12 +328,21 @@ impl Gateway {
         }
     }
 
+    /// Asks the actor to let all its clients go.
+    pub(crate) fn drain(&mut self, worker: &mut Worker, now: Instant) {
+        self.tell_all(worker, now, &ConnectionEvent::Draining);
+    }
+
     /// Asks the actor to say goodbye to all its clients.
     pub(crate) fn shut_down(&mut self, worker: &mut Worker, now: Instant) {
+        self.tell_all(worker, now, &ConnectionEvent::ShuttingDown);
+    }
+
+    fn tell_all(&mut self, worker: &mut Worker, now: Instant, event: &ConnectionEvent<'_>) {
         let mut ids: Vec<ConnectionId> = self.connections.keys().copied().collect();
         ids.sort_unstable();
         for id in ids {
-            tell(worker, now, id, ConnectionEvent::ShuttingDown);
+            tell(worker, now, id, event.clone());
         }
     }
 }

@@ -223,6 +223,12 @@ impl Acceptor {
         Ok(first)
     }
 
+    /// What the poller calls its listeners, while they are listened at.
+    pub(crate) fn tokens(&self) -> std::ops::Range<u64> {
+        let count = if self.state == State::Accepting { self.listeners.len() as u64 } else { 0 };
+        self.tokens_from..self.tokens_from + count
+    }
+
     /// When to look again although no listener is ready.
     pub(crate) fn due(&self) -> Option<Instant> {
         match self.state {

@@ -93,6 +93,8 @@ pub(crate) struct Thread {
     serves: bool,
     /// When to look again how far disks have been read back.
     restores_due: Instant,
+    /// Clients are let go.
+    draining: bool,
     /// The end: until when clients may take leave, and whether all have.
     stopping: Option<Instant>,
     drained: bool,
@@ -180,6 +182,7 @@ impl Thread {
             guest: None,
             serves: false,
             restores_due: Instant::ZERO,
+            draining: false,
             stopping: None,
             drained: false,
             saved: None,
@@ -626,6 +629,8 @@ impl Thread {
         self.gateway.open(&self.poller, client, self.now, accepted);
         if self.stopping.is_some() {
             self.gateway.shut_down(client, self.now);
+        } else if self.draining {
+            self.gateway.drain(client, self.now);
         }
     }
 
@@ -814,6 +819,9 @@ impl Thread {
             for (about, news) in hosted.worker.take_news() {
                 (self.common.report)(Event::News { node: hosted.node, about, news });
             }
+            if let Some(leaving) = hosted.worker.take_leaving() {
+                (self.common.report)(Event::LeaveAsked(leaving));
+            }
         }
     }
 
@@ -898,6 +906,10 @@ impl Thread {
         {
             (common.report)(Event::Ready);
         }
+        if common.draining.load(Ordering::SeqCst) {
+            self.let_clients_go()?;
+        }
+        let common = &self.common;
         if common.stopping.load(Ordering::SeqCst) && self.stopping.is_none() {
             self.stopping = Some(self.now + FAREWELL_TIMEOUT);
             self.acceptor = None;
@@ -919,6 +931,24 @@ impl Thread {
             let saves = disk.map(|_| common.config.save_interval.times(3));
             self.saved = Some(self.now + saves.unwrap_or(Duration::ZERO));
         }
+        Ok(())
+    }
+
+    /// Accepts nobody any more, has clients told of it once, and counts those that are left.
+    fn let_clients_go(&mut self) -> io::Result<()> {
+        if !self.draining {
+            // Who has connected already is told, too.
+            for token in self.acceptor.iter().flat_map(Acceptor::tokens).collect::<Vec<_>>() {
+                self.accept(token)?;
+            }
+            self.acceptor = None;
+            self.draining = true;
+            if let Some(client) = client(&mut self.hosted) {
+                self.gateway.drain(client, self.now);
+            }
+            self.flush();
+        }
+        self.common.clients[self.index].store(self.gateway.len(), Ordering::SeqCst);
         Ok(())
     }
 

@@ -15,6 +15,7 @@ use sql_expression::SqlError;
 use sql_parser::ast::{self, Statement};
 use sqltype::temporal::parse_date_time;
 use sqltype::{DateTime, Datum, SqlType};
+use wire::Leaving;
 
 use crate::account::privilege::{Dynamic, Privileges};
 use crate::binlog::{self, Purge};
@@ -75,6 +76,14 @@ pub(crate) async fn run(
             Box::pin(binlog::purge(session, &purge)).await?;
         }
         Statement::Help(_) => return Ok(no_help(out)),
+        Statement::Shutdown => session.shared.leaving.set(Some(Leaving::End)),
+        Statement::Restart => {
+            if !session.shared.address.alone {
+                let why = "the process hosts a whole cluster; end it, and start it again";
+                return Err(SqlError::of::<3707>(&[&why]));
+            }
+            session.shared.leaving.set(Some(Leaving::StartAgain));
+        }
         Statement::Unsupported { feature } => return Err(unsupported(feature)),
         other => return Err(unsupported(feature_of(other))),
     }
@@ -200,8 +209,6 @@ fn feature_of(statement: &Statement) -> &'static str {
         Statement::CreateTrigger(_) | Statement::DropTrigger(_) => "TRIGGER",
         Statement::CreateRoutine(_) | Statement::DropRoutine(_) => "stored routines",
         Statement::CreateEvent(_) | Statement::DropEvent(_) => "EVENT",
-        Statement::Shutdown => "SHUTDOWN",
-        Statement::Restart => "RESTART",
         _ => "this statement",
     }
 }

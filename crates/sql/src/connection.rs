@@ -216,8 +216,18 @@ impl Connection {
         }
     }
 
-    /// The next command; meanwhile what the session has claimed is kept claimed.
+    /// The next command. A server that lets its clients go waits for it only where a transaction
+    /// or a cursor is open.
     async fn next_command(&mut self, patience: Duration) -> Result<Vec<u8>, End> {
+        let is_done = !self.session.in_transaction() && !self.statements.has_cursor();
+        self.wire.link.let_go(is_done);
+        let command = self.await_command(patience).await;
+        self.wire.link.let_go(false);
+        command
+    }
+
+    /// Waits for a command; meanwhile what the session has claimed is kept claimed.
+    async fn await_command(&mut self, patience: Duration) -> Result<Vec<u8>, End> {
         let until = self.wire.link.now() + patience;
         loop {
             let left = until.since(self.wire.link.now());

@@ -50,6 +50,10 @@ pub(crate) struct LinkState {
     pub(crate) is_logged_in: bool,
     /// Somebody wants the connection ended.
     pub(crate) killed: Option<Goodbye>,
+    /// The server lets its clients go.
+    pub(crate) draining: bool,
+    /// The client has left nothing unfinished, and waits for nothing.
+    pub(crate) may_go: bool,
     /// When the task gives up waiting for its peer.
     pub(crate) deadline: Option<Instant>,
     /// The time of this turn.
@@ -159,6 +163,9 @@ impl Link {
             if state.input_ended {
                 return Poll::Ready(Err(InputEnd::Ended));
             }
+            if state.draining && state.may_go {
+                return Poll::Ready(Err(InputEnd::Goodbye(Goodbye::ShuttingDown)));
+            }
             if deadline.is_some_and(|deadline| deadline <= state.now) {
                 return Poll::Ready(Err(InputEnd::TimedOut));
             }
@@ -243,5 +250,16 @@ impl Link {
     /// Why the connection is to end, if somebody wants it to.
     pub(crate) fn goodbye(&self) -> Option<Goodbye> {
         self.state.borrow().killed
+    }
+
+    /// As [`Link::goodbye`], for an answer that has no end: nobody waits for that.
+    pub(crate) fn goodbye_of_endless(&self) -> Option<Goodbye> {
+        let state = self.state.borrow();
+        state.killed.or(state.draining.then_some(Goodbye::ShuttingDown))
+    }
+
+    /// Says whether a server that lets its clients go may end the connection now.
+    pub(crate) fn let_go(&self, may_go: bool) {
+        self.state.borrow_mut().may_go = may_go;
     }
 }

@@ -36,7 +36,7 @@ use crate::kernel::{Desk, Exchange, Interrupt, Kernel, Marks, Passed, Ticket};
 use crate::link::{Goodbye, Link, LinkState};
 use crate::measures::{tell_memory, tell_registry};
 use crate::pace::Askers;
-use crate::peers::{self, Numbering};
+use crate::peers::{self, Numbering, PeerOrder};
 use crate::session::Shared;
 use crate::session::options::SqlOptions;
 use crate::stacks::{Polled, Seat, Stacks, Task};
@@ -205,12 +205,19 @@ impl SqlNode {
         let RelayMessage::Question { asker, session, request, question } = message else { return };
         let shared = &self.runner.shared;
         let asked = (asker, session, request);
-        let (rows, kill) =
-            peers::answer(&shared.directory, &shared.address, ctx.now(), asked, question);
+        let (directory, address) = (&shared.directory, &shared.address);
+        let (now, life) = (ctx.now(), ctx.incarnation());
+        let (rows, order) = peers::answer(directory, address, life, now, asked, question);
         let reply = RelayMessage::Reply { asker, session, request, rows };
         ctx.send(from, Message::Relay(Box::new(reply)));
-        shared.kills.borrow_mut().extend(kill);
-        self.pass_kills(ctx);
+        match order {
+            Some(PeerOrder::Kill(number, query_only)) => {
+                shared.kills.borrow_mut().push((number, query_only));
+                self.pass_kills(ctx);
+            }
+            Some(PeerOrder::Leave(leaving)) => ctx.ask_to_leave(leaving),
+            None => {}
+        }
     }
 
     /// Takes note of a connection that is to log in. Where too many are, the one that has taken
@@ -316,6 +323,9 @@ impl SqlNode {
 
     /// Sends on the KILLs that tasks of this worker have asked for.
     fn pass_kills(&mut self, ctx: &mut Ctx<'_>) {
+        if let Some(leaving) = self.runner.shared.leaving.take() {
+            ctx.ask_to_leave(leaving);
+        }
         let kills = std::mem::take(&mut *self.runner.shared.kills.borrow_mut());
         for (connection, query_only) in kills {
             let worker = numbering(ctx).worker(connection);
@@ -684,6 +694,7 @@ impl Actor for SqlNode {
                 ConnectionEvent::Secured(encryption) => {
                     link.secured = Some(Rc::new(encryption));
                 }
+                ConnectionEvent::Draining => link.draining = true,
                 ConnectionEvent::ShuttingDown => link.killed = Some(Goodbye::ShuttingDown),
                 ConnectionEvent::Closed => {
                     drop(link);

@@ -10,11 +10,11 @@
 //! Rights: whoever asks has checked them (`administration`, `information`). The way of a question
 //! (`wire::relay`, `client`).
 
-use model::{NodeId, Value, WorkerId};
+use model::{Incarnation, NodeId, Value, WorkerId};
 use sql_expression::SqlError;
 use stdx::{Duration, Instant};
-use wire::PeerQuestion;
 use wire::relay::{CONNECTIONS_MAX, TEXT_MAX};
+use wire::{Leaving, PeerQuestion};
 
 use crate::directory::{Asked, Directory, Process};
 use crate::kernel::Failure;
@@ -201,14 +201,24 @@ pub(crate) async fn owner(
     Ok(found.map(|listed| listed.user).ok_or(nobody))
 }
 
-/// Answers another SQL node's question; a KILL that is to be carried out is given back.
+/// What a question asks to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PeerOrder {
+    /// KILL of a connection, or only of its statement.
+    Kill(u32, bool),
+    /// The process is to leave.
+    Leave(Leaving),
+}
+
+/// Answers another node's question; what is to be done is given back.
 pub(crate) fn answer(
     directory: &Directory,
     address: &ServerAddress,
+    life: Incarnation,
     now: Instant,
     asked: Asked,
     question: PeerQuestion,
-) -> (Vec<Vec<Value>>, Option<(u32, bool)>) {
+) -> (Vec<Vec<Value>>, Option<PeerOrder>) {
     match question {
         PeerQuestion::Connections => {
             let mut processes = directory.lock().processes();
@@ -225,10 +235,15 @@ pub(crate) fn answer(
             let (said, kill) = match owner {
                 None => (0, None),
                 Some(owner) if account.is_some_and(|account| account != owner) => (2, None),
-                Some(_) => (1, Some((connection, query_only))),
+                Some(_) => (1, Some(PeerOrder::Kill(connection, query_only))),
             };
             registry.answered_kills.note(asked, said);
             (vec![vec![Value::UInt(said)]], kill)
+        }
+        PeerQuestion::Leave { life: meant, leaving } => {
+            let is_meant = meant == life;
+            let order = is_meant.then_some(PeerOrder::Leave(leaving));
+            (vec![vec![Value::UInt(is_meant.into())]], order)
         }
     }
 }
@@ -355,12 +370,13 @@ mod tests {
         let killed = |request| {
             let kill = PeerQuestion::Kill { connection: 563, query_only: false, account: None };
             let asked = (asker, SessionId::default(), request);
-            answer(&directory, &ServerAddress::default(), Instant::default(), asked, kill)
+            let (address, life) = (ServerAddress::default(), Incarnation(7));
+            answer(&directory, &address, life, Instant::default(), asked, kill)
         };
         let ledger = directory.enlist();
         let process = Process { id: 563, user: "a".to_owned(), ..Process::default() };
         ledger.lock().processes.insert(563, process);
-        assert_eq!(killed(1), (vec![vec![Value::UInt(1)]], Some((563, false))));
+        assert_eq!(killed(1), (vec![vec![Value::UInt(1)]], Some(PeerOrder::Kill(563, false))));
         ledger.lock().processes.remove(&563);
         assert_eq!(killed(1), (vec![vec![Value::UInt(1)]], None));
         for request in 2..200 {
@@ -386,5 +402,21 @@ mod tests {
         assert_eq!(read.statement.unwrap().len(), TEXT_MAX);
         assert!(Listed::read(vec![Value::UInt(1)]).is_none());
         assert!(Listed::read(vec![Value::Null; 8]).is_none());
+    }
+
+    /// Each data node passes an order on. One that comes late finds the next life of the node.
+    #[test]
+    fn an_order_to_leave_is_for_one_life() {
+        let directory = Directory::default();
+        let asker = Address { node: NodeId(49), worker: WorkerId(0), actor: ActorKind::Client };
+        let asked = (asker, SessionId::default(), 1);
+        let told = |life| {
+            let leave = PeerQuestion::Leave { life, leaving: Leaving::StartAgain };
+            let (address, now) = (ServerAddress::default(), Instant::default());
+            answer(&directory, &address, Incarnation(7), now, asked, leave)
+        };
+        let order = PeerOrder::Leave(Leaving::StartAgain);
+        assert_eq!(told(Incarnation(7)), (vec![vec![Value::UInt(1)]], Some(order)));
+        assert_eq!(told(Incarnation(6)), (vec![vec![Value::UInt(0)]], None));
     }
 }

@@ -33,7 +33,7 @@ use sql_expression::{Pauses, SessionFacts, SqlError, UserVariable};
 use sql_parser::{ParseError, Parsed};
 use sqltype::Datum;
 use stdx::{Instant, Prng};
-use wire::Inspection;
+use wire::{Inspection, Leaving};
 
 use crate::account::book::Records;
 use crate::account::login::Login;
@@ -67,6 +67,8 @@ use options::{ServerAddress, SqlOptions};
 pub(crate) struct Shared {
     /// KILLs asked for and not sent on yet: the connection, and whether only its statement.
     pub(crate) kills: RefCell<Vec<(u32, bool)>>,
+    /// The process is to end, or to start again.
+    pub(crate) leaving: Cell<Option<Leaving>>,
     /// What the SQL workers of the process share: connections, global variables, counters.
     pub directory: Directory,
     /// What of it this worker writes.
@@ -255,6 +257,7 @@ impl Shared {
     pub(crate) fn new(options: &SqlOptions) -> Self {
         Self {
             kills: Default::default(),
+            leaving: Cell::default(),
             directory: options.directory.clone(),
             ledger: options.directory.enlist(),
             definitions: Default::default(),

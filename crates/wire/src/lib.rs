@@ -42,7 +42,7 @@ pub use operation::{
     Effect, LockMode, Operation, OperationKind, OperationOutcome, OperationResult, Projection,
     WaitPolicy,
 };
-pub use relay::{PeerQuestion, RelayMessage};
+pub use relay::{Leaving, PeerQuestion, RelayMessage};
 pub use scan::{
     ScanBatch, ScanId, ScanMessage, ScanOrder, ScanRequest, ScanRow, ScanRows, ScanSource,
     ScanStatus, ScanTransaction,

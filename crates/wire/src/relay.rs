@@ -14,8 +14,10 @@
 //! Who may ask what: the SQL node that asks has checked it.
 
 use codec::Codec;
-use model::{Address, NodeId, SessionId, Value};
+use model::{Address, Incarnation, NodeId, SessionId, Value};
 
+/// The protocol version that brought [`PeerQuestion::Leave`].
+pub const LEAVE_SINCE: u16 = 18;
 /// The protocol version that brought these messages.
 pub const SINCE: u16 = 16;
 /// Most connections of an answer; what does not fit is left out.
@@ -42,6 +44,24 @@ pub enum PeerQuestion {
         /// Only if it is of this account.
         account: Option<String>,
     },
+    /// The process is to end, or to start again, once its clients have been let go. Only management
+    /// nodes ask this. One row with one number: 1 if this life is told, 0 if it is another one.
+    #[codec(since = 18)]
+    Leave {
+        /// The life that is meant.
+        life: Incarnation,
+        /// What comes after it.
+        leaving: Leaving,
+    },
+}
+
+/// What becomes of a process that is asked to leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Codec)]
+pub enum Leaving {
+    /// It ends.
+    End,
+    /// It starts again.
+    StartAgain,
 }
 
 /// A question or its answer, on one of the two ways to its end.

@@ -48,7 +48,7 @@ impl PeersCall {
 
     fn patience(&self) -> Duration {
         match self.question {
-            PeerQuestion::Kill { .. } => KILL_PATIENCE,
+            PeerQuestion::Kill { .. } | PeerQuestion::Leave { .. } => KILL_PATIENCE,
             PeerQuestion::Connections | PeerQuestion::Standing => PATIENCE,
         }
     }

@@ -147,6 +147,24 @@ impl Node {
         self.settings.number("QueryMemory")
     }
 
+    /// For how many milliseconds an SQL node that is told to end goes on as before.
+    pub fn drain_notice(&self) -> u64 {
+        self.number("DrainNotice")
+    }
+
+    /// For how many milliseconds it then lets clients finish what they have begun.
+    pub fn drain_timeout(&self) -> u64 {
+        self.number("DrainTimeout")
+    }
+
+    /// A number that was given or follows from nothing else.
+    fn number(&self, name: &str) -> u64 {
+        match self.value(name) {
+            Some(Value::Number(number)) => number,
+            _ => 0,
+        }
+    }
+
     /// The directory of temporary files of statements, where that was configured.
     pub fn temporary_directory(&self) -> Option<&str> {
         self.settings.text("TempDir").filter(|path| !path.is_empty())

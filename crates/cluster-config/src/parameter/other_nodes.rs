@@ -47,6 +47,17 @@ pub(super) const PARAMETERS: &[Parameter] = parameters! {
      directory tmp in the node's own. Files have no names, and are encrypted if some node has \
      EncryptedFileSystem"
 
+    "DrainNotice";
+    CLIENT, millis(0, 0, 3_600_000), Node, HONOURED;
+    "for how long an SQL node that is told to end goes on as before while /ready says 503, so that \
+     load balancers send no more clients; a little more than the interval of their checks times \
+     the failures that they wait for"
+
+    "DrainTimeout";
+    CLIENT, millis(10_000, 0, 86_400_000), Node, HONOURED;
+    "for how long an SQL node that is told to end lets clients finish their transactions and \
+     cursors; connections that have none open end at once. What is open behind it is rolled back"
+
     "BackupDataDir";
     CLIENT, text(""), Node, HONOURED;
     "directory of the SQL node's host, or s3://bucket/path, that backups without a place of their \

@@ -85,7 +85,7 @@ pub(super) fn restart(
     if !node.connected {
         return Err(format!("node {id} is not connected: start it {}", where_it_runs(&node)));
     }
-    restart_one(cluster, &node, "", force, patience)
+    Ok(restart_one(cluster, &node, "", force, patience)?)
 }
 
 /// `restart all --rolling`.
@@ -97,7 +97,8 @@ pub(super) fn roll(
     roll_all(cluster, order, force, patience)
 }
 
-/// `upgrade`: management nodes first, as they hand to others what only a new program may know.
+/// `upgrade`: management nodes first, as they hand to others what only a new program may know. SQL
+/// nodes are the last.
 pub(super) fn upgrade(
     cluster: &mut dyn Remote,
     force: bool,
@@ -105,7 +106,11 @@ pub(super) fn upgrade(
 ) -> Result<(), String> {
     let management_first = |status: &ClusterStatus| {
         let mut order = order(status);
-        order.sort_by_key(|node| node.role == "data");
+        order.sort_by_key(|node| match node.role.as_str() {
+            "management" => 0,
+            "data" => 1,
+            _ => 2,
+        });
         order
     };
     roll_all(cluster, management_first, force, patience)
@@ -159,6 +164,7 @@ fn roll_nodes(
     }
     let began = cluster.now();
     order.retain(|node| which.contains(&node.node) && !new.contains(&node.node));
+    let mut by_hand = Vec::new();
     let ids: Vec<u16> = order.iter().map(|node| node.node).collect();
     if !ids.is_empty() {
         cluster.say(&format!("restarts {}, one after the other", list(&ids)));
@@ -172,30 +178,62 @@ fn roll_nodes(
                 continue;
             }
         }
-        restart_one(cluster, node, &step, force, patience)?;
+        match restart_one(cluster, node, &step, force, patience) {
+            // One with a program that knows no such order keeps nobody from the next step.
+            Err(End::Refused(why)) if is_client(node) => {
+                cluster.say(&format!("{step}{why}"));
+                by_hand.push(node.node);
+            }
+            result => result?,
+        }
     }
     let took = seconds(cluster.now().saturating_sub(began));
-    if !order.is_empty() {
-        cluster.say(&format!("{} nodes have been restarted in {took}", order.len()));
+    if order.len() > by_hand.len() {
+        let count = order.len() - by_hand.len();
+        cluster.say(&format!("{count} nodes have been restarted in {took}"));
     }
-    let rest = status.nodes.iter().filter(|node| node.connected && node.port.is_none());
-    let rest = rest.filter(|node| which.contains(&node.node));
-    let rest: Vec<u16> = rest.map(|node| node.node).collect();
-    if !rest.is_empty() {
-        cluster.say(&format!("SQL nodes are restarted where they run: {}", list(&rest)));
+    if !by_hand.is_empty() {
+        cluster.say(&format!("still to be restarted, where they run: {}", list(&by_hand)));
     }
     Ok(())
 }
 
-/// Data nodes, the one that drives epochs last; then management nodes, the one that tells last.
+/// Data nodes, the one that drives epochs last; then management nodes, the one that tells last;
+/// then SQL nodes that are connected.
 fn order(status: &ClusterStatus) -> Vec<NodeStatus> {
-    let kernel = status.nodes.iter().filter(|node| node.port.is_some());
-    let mut order: Vec<NodeStatus> = kernel.cloned().collect();
+    let told = |node: &&NodeStatus| !is_client(node) || node.connected;
+    let mut order: Vec<NodeStatus> = status.nodes.iter().filter(told).cloned().collect();
     order.sort_by_key(|node| {
-        let management = node.role != "data";
-        (management, node.drives_epochs, node.node == status.told_by, node.node)
+        let rank = match node.role.as_str() {
+            "data" => 0,
+            "management" => 1,
+            _ => 2,
+        };
+        (rank, node.drives_epochs, node.node == status.told_by, node.node)
     });
     order
+}
+
+/// Whether it is an SQL node, or another one that only uses the cluster.
+fn is_client(node: &NodeStatus) -> bool {
+    node.port.is_none()
+}
+
+/// Why a node has not been restarted.
+#[derive(Debug)]
+enum End {
+    /// It was not told.
+    Refused(String),
+    /// It was told, and is not back.
+    Lost(String),
+}
+
+impl From<End> for String {
+    fn from(end: End) -> Self {
+        match end {
+            End::Refused(why) | End::Lost(why) => why,
+        }
+    }
 }
 
 /// Restarts a node and waits until it is back.
@@ -205,10 +243,10 @@ fn restart_one(
     step: &str,
     force: bool,
     patience: Duration,
-) -> Result<(), String> {
+) -> Result<(), End> {
     let (id, began) = (node.node, cluster.now());
     cluster.say(&format!("{step}node {id}: restarts ({})", node.role));
-    cluster.end(id, true, force).map_err(|error| error.to_string())?;
+    cluster.end(id, true, force).map_err(|error| End::Refused(error.to_string()))?;
     let mut told = String::new();
     let mut told_at = began;
     let mut is_new = false;
@@ -218,16 +256,18 @@ fn restart_one(
         let since = cluster.now().saturating_sub(began);
         let mut word = "no management node answers".to_string();
         if let Ok(status) = &status {
-            let now = find(status, id)?;
+            let now = find(status, id).map_err(End::Lost)?;
             is_new = now.incarnation > node.incarnation;
             word = match (is_new, now.connected) {
                 (true, true) => now.status.clone(),
                 (true, false) => "its new life is not connected".into(),
                 (false, true) if now.role == "management" => "leaves the cluster".into(),
+                (false, true) if is_client(now) => "lets its clients go".into(),
                 (false, true) => "finishes its transactions".into(),
                 (false, false) => "has ended, and starts again".into(),
             };
-            if is_new && now.connected && now.status == "started" && status.settling == 0 {
+            let serves = now.status == "started" || is_client(now);
+            if is_new && now.connected && serves && status.settling == 0 {
                 let lacks = status.groups.iter().find(|group| {
                     group.nodes.contains(&id) && !group.complete.contains(&id) && status.started
                 });
@@ -259,7 +299,7 @@ fn restart_one(
         }
         let limit = if is_new { patience } else { RETURN_TIMEOUT.min(patience) };
         if since > limit {
-            return Err(not_back(node, is_new, &told, since));
+            return Err(End::Lost(not_back(node, is_new, &told, since)));
         }
         cluster.pause(POLL);
     }

@@ -178,7 +178,7 @@ pub(super) const WORDS: [Word; 25] = [
     word(
         "upgrade",
         "upgrade [status|finalize] [--timeout S]",
-        "restarts management and data nodes in turn with the program that is installed now; \
+        "restarts all nodes in turn with the program that is installed now; \
          finalize ends the upgrade, after which the program of before cannot come back",
     ),
     word("version", "version", "the version that each node runs"),

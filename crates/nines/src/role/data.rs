@@ -14,7 +14,7 @@ use runtime::{
 
 use super::client::{Connect, Given};
 use super::credentials::{JoinOptions, keep_good};
-use super::process::{Life, after, be_missed_at_once, live, log_of, report};
+use super::process::{Farewell, Life, after, be_missed_at_once, live, log_of, report};
 use super::request::{NewKeys, Request, answer, value};
 use super::{
     addresses, ask_to_leave, credentials_of, disk_of, link_credentials, links, listen, local,
@@ -110,8 +110,8 @@ pub(crate) fn run(options: &DataOptions) -> Result<(), String> {
         engine.unwrap_or_else(|| "in memory only".into())
     );
     let log: &dyn Fn(&str) = &*log;
-    let life = Life { ready, announcement: Announcement::at_once(), leaves: true, on_disk, log };
-    after(live(cluster, &happenings, &life)?)
+    let (announcement, end) = (Announcement::at_once(), Farewell::Leave);
+    after(live(cluster, &happenings, &Life { ready, announcement, end, on_disk, log })?)
 }
 
 /// For how many checks a worker may compute in a single turn: others wait for its rows.

@@ -27,13 +27,13 @@ use runtime::{
     Setup,
 };
 
-use wire::{News, NewsKind};
+use wire::{Leaving, News, NewsKind};
 
 use super::client::Connect;
 use super::credentials::{JoinOptions, keep, write};
 use super::lost_links::LostLinks;
 use super::operator::{Board, Operator};
-use super::process::{Life, after, live, watching};
+use super::process::{Farewell, Life, after, live, watching};
 use super::request::{
     Access, AskError, CertificateRequest, NewKeys, NodeVersion, Request, Sight, Subject,
     WorkerSight, answer, ask, value,
@@ -196,7 +196,7 @@ pub(crate) fn run(options: &ManagementOptions) -> Result<(), String> {
     desk.begin_rounds()?;
     let keep = |what: &str| log.tell(Input::Note(what.to_string()));
     let (ready, announcement) = (ready_line(&config, own), Announcement::at_once());
-    let life = Life { ready, announcement, leaves: true, on_disk, log: &keep };
+    let life = Life { ready, announcement, end: Farewell::Leave, on_disk, log: &keep };
     after(live(cluster, &happenings, &life)?)
 }
 
@@ -698,11 +698,11 @@ impl Desk {
             return self.decide(Request::Leave { restart });
         }
         let (Some(host), Some(port)) = (found.host(), found.port()) else {
-            return Err(format!(
-                "node {} is an SQL node: stop it where it runs (`systemctl stop nines-sql`, or \
-                 SIGTERM to its process)",
-                node.0
-            ));
+            let life = self.books().connected.get(&node).copied();
+            let life = life.ok_or_else(|| format!("SQL node {} is not connected", node.0))?;
+            let leaving = if restart { Leaving::StartAgain } else { Leaving::End };
+            self.board.order_to_leave(node, life, leaving)?;
+            return value(&true);
         };
         let access = self.access(found);
         let left = ask::<bool>((host, port), &Request::Leave { restart }, &access);

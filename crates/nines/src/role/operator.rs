@@ -4,7 +4,8 @@
 //! # Owns
 //! [`Board`], what the actor and the threads that answer requests share; the questions under way.
 //! # Speaks
-//! in: `InspectMessage::Answer`; out: `InspectMessage::Ask` to participants and coordinators.
+//! in: `InspectMessage::Answer`, `RelayMessage::Told`; out: `InspectMessage::Ask` to participants
+//! and coordinators, `RelayMessage::Ask` to control actors.
 //! # Guarantees
 //! A question ends in time: with the answers there are, and the names of those who gave none.
 //! # Not here
@@ -17,10 +18,13 @@ use std::time::Duration;
 
 use actor::{Actor, Ctx, Metric, Timer};
 use model::{
-    ActorKind, Address, ClusterState, Command, Epoch, NodeId, NodeRole, SessionId, Value, WorkerId,
+    ActorKind, Address, ClusterState, Command, Epoch, Incarnation, NodeId, NodeRole, SessionId,
+    Value, WorkerId,
 };
 use stdx::Instant;
-use wire::{ControlMessage, InspectMessage, Inspection, Message};
+use wire::{
+    ControlMessage, InspectMessage, Inspection, Leaving, Message, PeerQuestion, RelayMessage,
+};
 
 use super::request::{Sight, Subject, WorkerSight};
 
@@ -38,6 +42,17 @@ struct Notes {
     accepted: Option<(usize, Epoch)>,
     /// Commands for the control log that the actor has not taken yet.
     commands: Vec<Command>,
+    /// Orders to SQL nodes that the actor has not taken yet.
+    leaves: Vec<NewLeave>,
+}
+
+/// An SQL node that is to leave.
+#[derive(Debug)]
+struct NewLeave {
+    node: NodeId,
+    life: Incarnation,
+    leaving: Leaving,
+    answer: Sender<()>,
 }
 
 #[derive(Debug)]
@@ -82,6 +97,28 @@ impl Board {
         self.ask(Subject::Figures, others, true)
     }
 
+    /// Has a life of an SQL node leave, and waits until it has been told.
+    ///
+    /// # Errors
+    /// When it has not answered in time.
+    pub(super) fn order_to_leave(
+        &self,
+        node: NodeId,
+        life: Incarnation,
+        leaving: Leaving,
+    ) -> Result<(), String> {
+        let (answer, told) = channel();
+        self.notes().leaves.push(NewLeave { node, life, leaving, answer });
+        let told = told.recv_timeout(PATIENCE);
+        told.map_err(|_| {
+            format!(
+                "SQL node {} has not answered: its program may be older than the order; stop it \
+                 where it runs (`systemctl stop nines-sql`, or SIGTERM to its process)",
+                node.0
+            )
+        })
+    }
+
     fn ask(&self, at: Subject, others: Vec<NodeId>, by_the_way: bool) -> Result<Sight, String> {
         let (send, answer): (_, Receiver<Sight>) = channel();
         let mut notes = self.notes();
@@ -103,6 +140,8 @@ pub(super) struct Operator {
     /// only hears what has been.
     told: Option<Arc<ClusterState>>,
     open: BTreeMap<u64, Question>,
+    /// SQL nodes that were told to leave and have not answered, and who waits for that.
+    leaves: BTreeMap<u64, (Instant, Sender<()>)>,
     /// Counts questions.
     asked: u64,
     /// When somebody asked last.
@@ -128,6 +167,7 @@ impl Operator {
             watcher,
             told: None,
             open: BTreeMap::new(),
+            leaves: BTreeMap::new(),
             asked: 0,
             asked_at: Instant::ZERO,
         }
@@ -168,8 +208,44 @@ impl Operator {
         ctx.send(control, Message::Control(Box::new(order)));
     }
 
+    /// Tells an SQL node to leave. All data nodes pass the order on, as they do questions of SQL
+    /// nodes.
+    fn tell_to_leave(&mut self, ctx: &mut Ctx<'_>, new: NewLeave) {
+        if ctx.protocol() < wire::relay::LEAVE_SINCE {
+            return;
+        }
+        self.asked += 1;
+        let NewLeave { node, life, leaving, answer } = new;
+        self.leaves.insert(self.asked, (ctx.now() + ANSWER_TIMEOUT, answer));
+        let members = ctx.cluster().members.iter();
+        let data: Vec<NodeId> = members
+            .filter(|(_, member)| member.role == NodeRole::Data)
+            .map(|(node, _)| *node)
+            .collect();
+        for relay in data {
+            let question = PeerQuestion::Leave { life, leaving };
+            let (session, request) = (session(ctx), self.asked);
+            let ask = RelayMessage::Ask { session, request, to: Some(node), question };
+            let to = Address { node: relay, worker: WorkerId(0), actor: ActorKind::Control };
+            ctx.send(to, Message::Relay(Box::new(ask)));
+        }
+    }
+
+    /// An SQL node answers.
+    fn told(&mut self, ctx: &Ctx<'_>, message: RelayMessage) {
+        let RelayMessage::Told { session: of, request, rows, .. } = message else { return };
+        if of != session(ctx) || rows.first().and_then(|row| row.first()) != Some(&Value::UInt(1)) {
+            return;
+        }
+        if let Some((_, answer)) = self.leaves.remove(&request) {
+            // Who asked may have lost patience.
+            let _ = answer.send(());
+        }
+    }
+
     /// Ends questions that all have answered, or that have waited long enough.
     fn settle(&mut self, now: Instant) {
+        self.leaves.retain(|_, (due, _)| *due > now);
         let done = |question: &Question| question.awaited.is_empty() || question.due <= now;
         for (_, question) in self.open.extract_if(.., |_, question| done(question)) {
             let silent: BTreeSet<u16> = question.awaited.iter().map(|to| to.node.0).collect();
@@ -184,7 +260,11 @@ impl Operator {
 
 impl Actor for Operator {
     fn handle(&mut self, ctx: &mut Ctx<'_>, from: Address, message: Message) {
-        let Message::Inspect(message) = message else { return };
+        let message = match message {
+            Message::Relay(message) => return self.told(ctx, *message),
+            Message::Inspect(message) => message,
+            _ => return,
+        };
         let InspectMessage::Answer { session: of, request, rows } = *message else { return };
         let Some(question) = self.open.get_mut(&request) else { return };
         if of == session(ctx) && question.awaited.remove(&from) {
@@ -203,6 +283,10 @@ impl Actor for Operator {
     }
 
     fn timeout(&mut self, ctx: &mut Ctx<'_>, _: Timer) {
+        let leaves = std::mem::take(&mut self.board.notes().leaves);
+        for leave in leaves {
+            self.tell_to_leave(ctx, leave);
+        }
         let questions = std::mem::take(&mut self.board.notes().questions);
         if questions.iter().any(|question| !question.by_the_way) {
             self.asked_at = ctx.now();

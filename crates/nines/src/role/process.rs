@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use actor::Halt;
 use runtime::{Cluster, Event, Hung, Report, Watching};
 
+use crate::http::Endpoint;
 use crate::process::{Happening, crashed, failed};
 use crate::progress::StartProgress;
 use crate::root_password::Announcement;
@@ -30,12 +31,30 @@ pub(super) struct Life<'a> {
     pub(super) ready: String,
     /// When that is.
     pub(super) announcement: Announcement,
-    /// A node with rows leaves in good order, so that nobody waits for it.
-    pub(super) leaves: bool,
+    /// What it does before it ends.
+    pub(super) end: Farewell<'a>,
     /// It has a disk to read back first.
     pub(super) on_disk: bool,
     /// Told of everything that happens.
     pub(super) log: &'a dyn Fn(&str),
+}
+
+/// What a node does that is told to end.
+pub(super) enum Farewell<'a> {
+    /// It leaves the cluster in good order, so that nobody waits for it.
+    Leave,
+    /// It holds nothing, and lets its clients go.
+    Drain(Drain<'a>),
+}
+
+/// How a node lets its clients go.
+pub(super) struct Drain<'a> {
+    /// Tells load balancers.
+    pub(super) endpoint: &'a Endpoint,
+    /// For how long they are told before anybody is let go.
+    pub(super) notice: Duration,
+    /// For how long clients may finish what they have begun.
+    pub(super) timeout: Duration,
 }
 
 /// Has the other nodes see at once when this process is killed, whatever memory it has.
@@ -51,7 +70,7 @@ pub(super) fn report(send: Sender<Happening>) -> Report {
     Box::new(move |event| {
         let send = send.lock().expect("nobody panics while holding it");
         // The main thread may have ended already.
-        let _ = send.send(Happening::Cluster(event));
+        let _ = send.send(Happening::of(event));
     })
 }
 
@@ -113,12 +132,90 @@ fn watch(
                 None => continue,
             },
         };
-        if !life.leaves || !ready {
+        if !ready {
+            return Ok(after);
+        }
+        if let Farewell::Drain(drain) = &life.end {
+            let_clients_go(cluster, happenings, life, drain)?;
             return Ok(after);
         }
         (life.log)("leaves the cluster");
         cluster.leave();
         leaving = Some((after, Instant::now() + LEAVE_TIMEOUT));
+    }
+}
+
+/// Has clients of a node go to others, until none is left or they have had their time. Returns
+/// early when the node has ended.
+fn let_clients_go(
+    cluster: &Cluster,
+    happenings: &Receiver<Happening>,
+    life: &Life<'_>,
+    drain: &Drain<'_>,
+) -> Result<(), String> {
+    let Drain { endpoint, notice, timeout } = drain;
+    endpoint.drain();
+    if !notice.is_zero() {
+        let seconds = notice.as_secs_f64();
+        (life.log)(&format!(
+            "is told to end: /ready says no, and clients are served for {seconds} s"
+        ));
+        if has_ended(happenings, life, *notice)? {
+            return Ok(());
+        }
+    }
+    cluster.drain();
+    let (began, mut told) = (Instant::now(), false);
+    loop {
+        let (clients, waited) = (cluster.clients(), began.elapsed());
+        match clients {
+            Some(0) => {
+                (life.log)("has let all clients go");
+                return Ok(());
+            }
+            Some(clients) if waited >= *timeout => {
+                let seconds = timeout.as_secs_f64();
+                (life.log)(&format!(
+                    "clients that have not finished after {seconds} s (DrainTimeout): {clients}; \
+                     what they have open is rolled back"
+                ));
+                return Ok(());
+            }
+            Some(clients) if waited >= DRAIN_TOLD_AFTER && !told => {
+                let seconds = timeout.as_secs_f64();
+                (life.log)(&format!(
+                    "waits up to {seconds} s (DrainTimeout) for clients that have something open: \
+                     {clients}"
+                ));
+                told = true;
+            }
+            _ => {}
+        }
+        if has_ended(happenings, life, DRAIN_TICK)? {
+            return Ok(());
+        }
+    }
+}
+
+/// Heeds events for so long; whether the node has ended meanwhile.
+fn has_ended(
+    happenings: &Receiver<Happening>,
+    life: &Life<'_>,
+    span: Duration,
+) -> Result<bool, String> {
+    let until = Instant::now() + span;
+    loop {
+        match happenings.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            Ok(Happening::Cluster(event)) => {
+                if heed(event, life, &mut true, None)?.is_some() {
+                    return Ok(true);
+                }
+            }
+            // It ends already.
+            Ok(Happening::Signal | Happening::Leave { .. }) => {}
+            Err(RecvTimeoutError::Timeout) => return Ok(false),
+            Err(RecvTimeoutError::Disconnected) => return Err("all threads have ended".into()),
+        }
     }
 }
 
@@ -149,7 +246,7 @@ fn heed(
                     return Ok(Some(After::StartAgain { soon: false }));
                 }
                 // It holds nothing; there is another cluster to serve from now on.
-                Halt::OtherCluster { .. } if !life.leaves => {
+                Halt::OtherCluster { .. } if matches!(life.end, Farewell::Drain(_)) => {
                     complain(&line);
                     return Ok(Some(After::StartAgain { soon: true }));
                 }
@@ -160,6 +257,8 @@ fn heed(
         Event::News { about, news, .. } => {
             (life.log)(&format!("node {}: {}", about.0, news.text));
         }
+        // A happening of its own.
+        Event::LeaveAsked(_) => {}
         Event::Hung { hung, traces } => end_hung(&hung, traces),
         Event::Crashed { traces } => return Err(crashed(traces)),
         Event::Failed(error) => return Err(failed(&error)),
@@ -215,6 +314,9 @@ const CHECK_AT_START: stdx::Duration = stdx::Duration::from_secs(6);
 const COMPUTING_LIMITS: u64 = 20;
 /// How often it is looked whether there is something to tell.
 const TICK: Duration = Duration::from_millis(500);
+/// How often it is looked whether clients have gone, and when it is told that some have not.
+const DRAIN_TICK: Duration = Duration::from_millis(20);
+const DRAIN_TOLD_AFTER: Duration = Duration::from_millis(500);
 /// How long a node waits to be let go.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a node that was put out waits before it comes back.

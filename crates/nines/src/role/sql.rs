@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use cluster_config::{ClusterConfig, Node};
 use model::NodeId;
@@ -13,7 +14,9 @@ use sql::{BackupPolicy, ServerAddress};
 
 use super::client::{Connect, Given};
 use super::credentials::{Asking, Besides, JoinOptions, is_due, keep_good, write};
-use super::process::{Life, after, be_missed_at_once, live, log_of, report, watching};
+use super::process::{
+    Drain, Farewell, Life, after, be_missed_at_once, live, log_of, report, watching,
+};
 use super::request::{CertificateRequest, Certified};
 use super::token::Token;
 use super::{credentials_of, link_credentials, links};
@@ -78,7 +81,8 @@ pub(crate) fn run(options: &SqlOptions) -> Result<(), String> {
     }
     let (admission, announcement) = place.admission(node, log.clone())?;
     let (connect, verify) = (place.how_to_connect(&options.place.bind), place.how_to_verify());
-    let address = ServerAddress { encrypted: config.is_encrypted(), ..place.server_address() };
+    let encrypted = config.is_encrypted();
+    let address = ServerAddress { encrypted, alone: true, ..place.server_address() };
     let given = own.temporary_directory().map(Path::new);
     let temporary = options.place.temporary.as_deref().or(given);
     let temporary = place.temporary(temporary, config.encrypts_any())?;
@@ -108,7 +112,10 @@ pub(crate) fn run(options: &SqlOptions) -> Result<(), String> {
     log(&format!("threads: {}; {}", layout.line, cluster.spinning()));
     log(&verify);
     serves_http.iter().for_each(|line| log(line));
-    let life = Life { ready, announcement, leaves: false, on_disk: false, log: &*log };
+    let notice = Duration::from_millis(own.drain_notice());
+    let timeout = Duration::from_millis(own.drain_timeout());
+    let end = Farewell::Drain(Drain { endpoint: &endpoint, notice, timeout });
+    let life = Life { ready, announcement, end, on_disk: false, log: &*log };
     after(live(cluster, &happenings, &life)?)
 }
 

@@ -14,7 +14,8 @@
 use model::{ActorKind, Incarnation, NodeId, SessionId};
 use wire::{
     ClientRequest, ControlMessage, CoordinatorMessage, Envelope, EpochMessage, InspectMessage,
-    Inspection, Message, ParticipantMessage, RelayMessage, ScanMessage, ScanRequest, StreamMessage,
+    Inspection, Message, ParticipantMessage, PeerQuestion, RelayMessage, ScanMessage, ScanRequest,
+    StreamMessage,
 };
 
 use super::inbox;
@@ -52,10 +53,18 @@ pub fn broken_rule(sender: Sender, envelope: &Envelope) -> Option<&'static str> 
     if !state && !inbox::fits(to.actor, message) {
         return Some("its receiver is none who takes that");
     }
+    if sender == Sender::Client && asks_to_leave(message) {
+        return Some("only management nodes ask processes to leave");
+    }
     match from.actor {
         ActorKind::Client => of_client(envelope),
         _ => None,
     }
+}
+
+fn asks_to_leave(message: &Message) -> bool {
+    let Message::Relay(message) = message else { return false };
+    matches!(**message, RelayMessage::Ask { question: PeerQuestion::Leave { .. }, .. })
 }
 
 /// The rule that is broken by a question about what goes on in a process, or by an answer.
@@ -370,6 +379,19 @@ mod tests {
             let envelope = envelope(of(ActorKind::Client, 51), of(ActorKind::Control, 1), message);
             assert!(may_come_from_client(&envelope), "{}", envelope.message.name());
         }
+    }
+
+    #[test]
+    fn clients_end_no_process() {
+        let ask = |question| {
+            let ask = RelayMessage::Ask { session: session(51), request: 1, to: None, question };
+            let (client, control) = (of(ActorKind::Client, 51), of(ActorKind::Control, 1));
+            envelope(client, control, Message::Relay(Box::new(ask)))
+        };
+        let leave = PeerQuestion::Leave { life: LIFE, leaving: wire::Leaving::End };
+        assert_eq!(broken_rule(Sender::Management, &ask(leave.clone())), None);
+        assert!(broken_rule(Sender::Client, &ask(leave)).is_some());
+        assert_eq!(broken_rule(Sender::Client, &ask(PeerQuestion::Standing)), None);
     }
 
     #[test]

@@ -363,7 +363,7 @@ impl Actor for Application {
                 let peer = peer.map(|peer| format!(" {} by {}", peer.subject, peer.issuer));
                 self.board.note(&format!("{protocol} {cipher}{}", peer.unwrap_or_default()));
             }
-            ConnectionEvent::ShuttingDown => {
+            ConnectionEvent::Draining | ConnectionEvent::ShuttingDown => {
                 ctx.write(id, b"goodbye");
                 ctx.close(id, Closing::AfterFlush);
             }

@@ -627,6 +627,7 @@ pub static ERRORS: &[ErrorText] = &[
     row(3699, b"HY000", "REGEXP_TIME_OUT", "Timeout exceeded in regular expression match."),
     row(3700, b"HY000", "REGEXP_PATTERN_TOO_BIG",
         "The regular expression pattern exceeds limits on size or complexity."),
+    row(3707, b"HY000", "RESTART_SERVER_FAILED", "Restart server failed (%s)."),
     row(3730, b"HY000", "FK_CANNOT_DROP_PARENT",
         "Cannot drop table '%s' referenced by a foreign key constraint '%s' on table '%s'."),
     row(3734, b"HY000", "FK_NO_COLUMN_PARENT",

@@ -19,6 +19,7 @@ use super::row::{Feed, Wish};
 use super::snapshot::Snapshot;
 use super::{Form, failed, no_feed, row, stream_of, told};
 use crate::kernel::{Failure, Kernel};
+use crate::link::Goodbye;
 use crate::result::{Outcome, ResultColumn, ResultWriter};
 use crate::session::Session;
 
@@ -268,8 +269,12 @@ impl Sending<'_> {
     }
 
     fn check_connection(&self) -> Result<(), SqlError> {
-        if self.out.is_unwanted() || self.out.link().0.goodbye().is_some() {
-            return Err(SqlError::new(1317, "70100", "Query execution was interrupted"));
+        match self.out.link().0.goodbye_of_endless() {
+            Some(Goodbye::ShuttingDown) => {
+                return Err(SqlError::new(1053, "08S01", "Server shutdown in progress"));
+            }
+            None if !self.out.is_unwanted() => {}
+            _ => return Err(SqlError::new(1317, "70100", "Query execution was interrupted")),
         }
         Ok(self.kernel.check_interrupt()?)
     }

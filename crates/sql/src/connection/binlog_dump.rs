@@ -71,7 +71,7 @@ impl Connection {
                 });
                 self.wire.link.drain().await;
             }
-            if let Some(goodbye) = self.wire.link.goodbye() {
+            if let Some(goodbye) = self.wire.link.goodbye_of_endless() {
                 return Err(DumpEnd::Connection(InputEnd::Goodbye(goodbye).into()));
             }
             self.session.kernel.check_interrupt().map_err(SqlError::from)?;

@@ -80,6 +80,11 @@ impl Statements {
         Ok(())
     }
 
+    /// Whether some statement has a cursor.
+    pub(super) fn has_cursor(&self) -> bool {
+        self.by_number.values().any(|entry| entry.cursor.is_some())
+    }
+
     /// Takes the cursor of a statement, if it has one; none if there is no such statement.
     pub(super) fn cursor(&mut self, number: u32) -> Option<Option<OpenCursor>> {
         self.by_number.get_mut(&number).map(|entry| entry.cursor.take())

@@ -40,4 +40,6 @@ pub struct ServerAddress {
     pub directory: String,
     /// Whether what all nodes write to disk is encrypted.
     pub encrypted: bool,
+    /// The process has this node alone: RESTART can start it again.
+    pub alone: bool,
 }

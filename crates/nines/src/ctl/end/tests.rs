@@ -14,6 +14,8 @@ struct Script {
     /// When the node was told to restart, and whether it will come back.
     restarted: BTreeMap<u16, Duration>,
     never_back: BTreeSet<u16>,
+    /// Nodes that cannot be told.
+    refuses: BTreeSet<u16>,
     said: Vec<String>,
     told: Vec<u16>,
 }
@@ -29,6 +31,7 @@ impl Script {
             time: Duration::ZERO,
             restarted: BTreeMap::new(),
             never_back: BTreeSet::new(),
+            refuses: BTreeSet::new(),
             said: Vec::new(),
             told: Vec::new(),
         }
@@ -39,6 +42,7 @@ impl Script {
         let never_back = self.never_back.contains(&id);
         let node = self.status.nodes.iter_mut().find(|node| node.node == id).unwrap();
         let (connected, status, new) = match since.as_millis() {
+            1_000.. if node.port.is_none() && !never_back => (true, "connected", true),
             0..500 => (true, "leaving", false),
             500..1_000 => (false, "not connected", false),
             _ if never_back => (false, "not connected", false),
@@ -75,6 +79,9 @@ impl Remote for Script {
 
     fn end(&mut self, node: u16, restart: bool, _: bool) -> Result<(), AskError> {
         self.told.push(node);
+        if self.refuses.contains(&node) {
+            return Err(AskError::Refused(format!("SQL node {node} has not answered")));
+        }
         if !restart {
             self.never_back.insert(node);
         }
@@ -105,30 +112,54 @@ const LONG: Duration = Duration::from_secs(600);
 fn one_node_after_the_other() {
     let mut cluster = Script::new();
     roll(&mut cluster, false, LONG).unwrap();
-    assert_eq!(cluster.told, [2, 1, 49], "the driver after the others, management last");
+    let why = "the driver after the others, then management, SQL nodes last";
+    assert_eq!(cluster.told, [2, 1, 49, 60], "{why}");
     assert_eq!(
         cluster.said,
         [
-            "restarts nodes 2, 1, 49, one after the other",
-            "[1/3] node 2: restarts (data)",
-            "[1/3] node 2: finishes its transactions",
-            "[1/3] node 2: has ended, and starts again",
-            "[1/3] node 2: copying rows",
-            "[1/3] node 2: is back after 3.0 s",
-            "[2/3] node 1: restarts (data)",
-            "[2/3] node 1: finishes its transactions",
-            "[2/3] node 1: has ended, and starts again",
-            "[2/3] node 1: copying rows",
-            "[2/3] node 1: is back after 3.0 s",
-            "[3/3] node 49: restarts (management)",
-            "[3/3] node 49: leaves the cluster",
-            "[3/3] node 49: no management node answers",
-            "[3/3] node 49: copying rows",
-            "[3/3] node 49: is back after 3.0 s",
-            "3 nodes have been restarted in 11.0 s",
-            "SQL nodes are restarted where they run: node 60",
+            "restarts nodes 2, 1, 49, 60, one after the other",
+            "[1/4] node 2: restarts (data)",
+            "[1/4] node 2: finishes its transactions",
+            "[1/4] node 2: has ended, and starts again",
+            "[1/4] node 2: copying rows",
+            "[1/4] node 2: is back after 3.0 s",
+            "[2/4] node 1: restarts (data)",
+            "[2/4] node 1: finishes its transactions",
+            "[2/4] node 1: has ended, and starts again",
+            "[2/4] node 1: copying rows",
+            "[2/4] node 1: is back after 3.0 s",
+            "[3/4] node 49: restarts (management)",
+            "[3/4] node 49: leaves the cluster",
+            "[3/4] node 49: no management node answers",
+            "[3/4] node 49: copying rows",
+            "[3/4] node 49: is back after 3.0 s",
+            "[4/4] node 60: restarts (sql)",
+            "[4/4] node 60: lets its clients go",
+            "[4/4] node 60: has ended, and starts again",
+            "[4/4] node 60: is back after 2.0 s",
+            "4 nodes have been restarted in 14.0 s",
         ]
     );
+}
+
+/// Its program may be older than the order.
+#[test]
+fn a_client_that_cannot_be_told_is_named() {
+    let mut cluster = Script::new();
+    cluster.refuses.insert(60);
+    upgrade(&mut cluster, false, LONG).unwrap();
+    assert_eq!(cluster.told, [49, 2, 1, 60], "management first");
+    let last = cluster.said.len() - 3;
+    assert_eq!(
+        cluster.said[last..],
+        [
+            "[4/4] SQL node 60 has not answered",
+            "3 nodes have been restarted in 12.0 s",
+            "still to be restarted, where they run: node 60",
+        ]
+    );
+    let why = restart(&mut cluster, 60, false, LONG).unwrap_err();
+    assert_eq!(why, "SQL node 60 has not answered");
 }
 
 #[test]
