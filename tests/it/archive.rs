@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tests::cluster::{Processes, SMALL, SQL};
-use tests::{Place, Server, Session, all, binary, number, refused, run, said};
+use tests::{Place, Server, Session, all, binary, number, refused, run, said, text_of};
 
 /// What SHOW ARCHIVES says of the only archive.
 struct Shown {
@@ -403,4 +403,35 @@ fn states_of_any_moment_are_the_model_cut_there() {
         }
         said(&mut session, "DROP DATABASE copy");
     }
+}
+
+/// The driver has a claim, in a transaction that is open as long as the archive runs.
+#[test]
+fn primaries_move_back_beside_an_archive_that_goes_on() {
+    let place = Place::new();
+    let mut cluster = Processes::start(SMALL);
+    let mut session = cluster.session(SQL).unwrap_or_else(|error| panic!("{error}"));
+    all(&mut session, &["CREATE DATABASE d", "CREATE TABLE d.t (n INT PRIMARY KEY)"]);
+    said(&mut session, &format!("START ARCHIVE INTO '{}' WITH max_lag = 2", place.at("archive")));
+    wait_for(&mut session, 0);
+    let is_even = |cluster: &Processes| {
+        let shown = text_of(&cluster.ctl(&["show"]), "nines");
+        shown.matches("50 % of its group").count() == 2
+    };
+    for node in [1, 2] {
+        cluster.kill(&[node]);
+        cluster.start_node(node);
+        cluster.wait_until_complete(SQL);
+        // Attempts follow one another after 2.4 s, 4.8 s, 9.6 s, and on: the first ones are meant.
+        let began = Instant::now();
+        while !is_even(&cluster) {
+            let waited = began.elapsed();
+            assert!(waited < Duration::from_secs(30), "node {node}'s primaries are elsewhere");
+            thread::sleep(Duration::from_millis(100));
+        }
+    }
+    said(&mut session, "INSERT INTO d.t VALUES (1)");
+    let epoch = last_epoch(&mut session);
+    wait_for(&mut session, epoch);
+    assert_eq!(shown(&mut session).last_break, "", "it has not begun anew");
 }

@@ -423,4 +423,15 @@ fn tables_move_while_nodes_of_every_kind_are_killed() {
     thread::sleep(Duration::from_millis(200));
     phases.push(clients.end());
     check(&mut open(&cluster, SQL), &phases);
+
+    // And on their disks.
+    let rest: Vec<u16> = cluster.nodes().filter(|node| *node > 2).collect();
+    cluster.kill(&rest);
+    for node in &rest {
+        cluster.launch(*node);
+    }
+    for node in rest {
+        cluster.wait_until_ready(node);
+    }
+    check(&mut open(&cluster, SQL + 1), &phases);
 }

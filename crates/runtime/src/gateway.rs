@@ -61,9 +61,10 @@ impl Gateway {
         self.connections.is_empty()
     }
 
-    /// How many connections there are, with those that are ending.
-    pub(crate) fn len(&self) -> usize {
-        self.connections.len()
+    /// How many connections there are that are not ending.
+    pub(crate) fn open_count(&self) -> usize {
+        let phases = self.connections.values().map(Connection::phase);
+        phases.filter(|phase| *phase == Phase::Open).count()
     }
 
     /// When there is something to do though no socket is ready: a connection to be given up, or one

@@ -948,7 +948,7 @@ impl Thread {
             }
             self.flush();
         }
-        self.common.clients[self.index].store(self.gateway.len(), Ordering::SeqCst);
+        self.common.clients[self.index].store(self.gateway.open_count(), Ordering::SeqCst);
         Ok(())
     }
 

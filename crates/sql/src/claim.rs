@@ -27,10 +27,10 @@ pub(crate) const ALTERATIONS: Claims =
 /// The claim among them of whoever moves tables to other node groups: no table has this identity.
 pub(crate) const MOVER: u64 = 0;
 
-/// For how long nobody has a claim of a table that is to be moved: whoever moves tables looks at
-/// each of them about every second.
+/// For how long nobody has a claim that something waits for: whoever moves tables looks at each of
+/// them about every second, and a group is held 2.4 s after all its nodes are complete.
 const WAY: Duration = Duration::from_secs(8);
-/// How often that is so, while the table is not moved: who has a claim works in between.
+/// How often that is so, while it still waits: who has a claim works in between.
 const WAY_EVERY: Duration = Duration::from_secs(40);
 
 /// A kernel table of claims, each on a number.
@@ -135,30 +135,51 @@ impl Claims {
     }
 }
 
-/// What a worker knows of tables of claims that are to be moved. A table of claims moves when
-/// nobody has one, and some are held for as long as a process runs: of archives, of channels, of
-/// change feeds. All who hold such claims let go of them for a while, at about the same time, as
-/// all SQL nodes see the same state of the cluster.
+/// What a worker knows of what waits until nobody has a claim: a table of claims that is to be
+/// moved, and primaries of a node group that are to go back to the nodes they belong to. Some claims
+/// are held for as long as a process runs: of archives, of channels, of change feeds. All who hold
+/// such claims let go of them for a while, at about the same time, as all SQL nodes see the same
+/// state of the cluster.
 #[derive(Debug, Default)]
 pub(crate) struct Way {
-    since: Cell<Option<Instant>>,
+    moves: Window,
+    primaries: Window,
 }
 
 impl Way {
     /// Whether nobody is to have a claim of a table now. Who has one ends, as if it was lost, and
     /// somebody begins anew later: another one may have had the claim meanwhile.
     pub(crate) fn is_given(&self, claims: &Claims, kernel: &Kernel) -> bool {
-        if !claims.is_to_be_moved(&kernel.cluster()) {
-            return false;
+        let (now, cluster) = (kernel.now(), kernel.cluster());
+        // The group is held when it has been complete for some seconds, and not for long.
+        let primaries = cluster.held.is_some() || cluster.group_to_spread().is_some();
+        if !primaries {
+            self.primaries.close();
         }
-        let now = kernel.now();
+        primaries && self.primaries.is_open(now)
+            || claims.is_to_be_moved(&cluster) && self.moves.is_open(now)
+    }
+}
+
+/// Some seconds in every minute, from when it is first looked at.
+#[derive(Debug, Default)]
+struct Window {
+    since: Cell<Option<Instant>>,
+}
+
+impl Window {
+    fn is_open(&self, now: Instant) -> bool {
         let since = match self.since.get() {
-            // The last time was that of another drain.
             Some(since) if now.since(since) < WAY_EVERY => since,
             _ => now,
         };
         self.since.set(Some(since));
         now.since(since) < WAY
+    }
+
+    /// The next look begins anew.
+    fn close(&self) {
+        self.since.set(None);
     }
 }
 
@@ -176,5 +197,21 @@ pub(crate) async fn lock(
     match kernel.execute(vec![read]).await?.into_iter().next() {
         Some(Err(refusal)) => Err(Failure::Refused(refusal)),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_is_open_for_a_while_now_and_then() {
+        let window = Window::default();
+        let open = |second| window.is_open(Instant::ZERO + Duration::from_secs(second));
+        assert!(open(100) && open(107));
+        assert!(!open(108) && !open(139));
+        assert!(open(140) && !open(149));
+        window.close();
+        assert!(open(150), "what comes next is no part of what was before");
     }
 }

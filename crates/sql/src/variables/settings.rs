@@ -14,6 +14,7 @@
 
 use model::{ClusterState, ErrorCode, SchemaChange, SettingChange, cluster};
 use sql_expression::SqlError;
+use stdx::Duration;
 
 use super::registry::{self, Variable};
 use crate::audit;
@@ -26,6 +27,10 @@ const QUERY_MEMORY: &str = "global_connection_memory_limit";
 
 /// The variable that is the budget of all temporary files, and of those of a statement.
 const TEMP_SPACE: &str = "nines_temp_space";
+
+/// How often a change is asked for again that a member may be too old for, and the pause before.
+const ATTEMPTS_MAX: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Whether each SQL node has a value of its own: certificates are files of its host.
 fn is_of_the_node(name: &str) -> bool {
@@ -63,8 +68,7 @@ pub(crate) async fn change(
     if shared.is_empty() {
         return Ok(());
     }
-    let command = SchemaChange::ChangeSettings { changes: shared.clone() };
-    match session.kernel.beside().change_schema(command).await {
+    match log(session, &shared).await {
         Ok(_) => adopt(&session.shared.directory, &session.kernel.cluster()),
         Err(Failure::Refused(refusal)) if refusal.code == ErrorCode::OlderNode => {
             change_alone(session, shared)?;
@@ -75,6 +79,25 @@ pub(crate) async fn change(
         Err(failure) => return Err(failure.into()),
     }
     Ok(())
+}
+
+/// Has values logged. A leader that has just begun does not know yet what members speak, and
+/// refuses what came with a later version than the oldest: that is asked for again.
+async fn log(session: &Session, shared: &[(String, SettingChange)]) -> Result<(), Failure> {
+    let kernel = &session.kernel;
+    let mut attempts = 0;
+    loop {
+        let command = SchemaChange::ChangeSettings { changes: shared.to_vec() };
+        match kernel.beside().change_schema(command).await {
+            Err(Failure::Refused(refusal))
+                if refusal.code == ErrorCode::OlderNode && attempts < ATTEMPTS_MAX =>
+            {
+                attempts += 1;
+                kernel.sleep(PAUSE).await?;
+            }
+            other => return other.map(drop),
+        }
+    }
 }
 
 /// SET GLOBAL while a member of the cluster is too old to keep values: for this SQL node, with a
