@@ -272,7 +272,7 @@ fn connect(port: u16) -> Session {
 }
 
 #[test]
-fn behind_haproxy_sql_nodes_are_restarted_and_upgraded_without_a_failed_statement() {
+fn behind_haproxy_all_nodes_are_restarted_without_a_failed_statement() {
     let cluster = cluster("DrainNotice=1000");
     let mut root = cluster.session(SQL).unwrap_or_else(|error| panic!("{error}"));
     all(
@@ -295,11 +295,11 @@ fn behind_haproxy_sql_nodes_are_restarted_and_upgraded_without_a_failed_statemen
         let told = order(&["restart", &node.to_string()]);
         assert!(told.contains(&format!("node {node}: lets its clients go")), "{told}");
         assert!(told.contains(&format!("node {node}: is back after")), "{told}");
-        wait_for("the balancer has it again", || ready(cluster.http_port(node)).0 == "200");
-        thread::sleep(Duration::from_millis(600));
     }
+    let told = order(&["restart", "all", "--rolling"]);
+    assert!(told.contains("5 nodes have been restarted"), "{told}");
     let (made, moved) = clients.end();
-    assert!(made > 100 && moved > 8, "{made} rounds, {moved} moves");
+    assert!(made > 100 && moved > 16, "{made} rounds, {moved} moves");
     let mut root = cluster.session(SQL).unwrap_or_else(|error| panic!("{error}"));
     let firsts = "SELECT COUNT(*) FROM d.t WHERE n % 10000000 < 5000000";
     assert_eq!(number(&mut root, firsts), made, "each acknowledged row is there once");

@@ -109,6 +109,14 @@ impl Channel {
         self.frames.as_ref().is_some_and(|frames| frames.is_behind)
     }
 
+    /// Whether some of a payload has come in, and not all of it.
+    pub fn is_within_payload(&self) -> bool {
+        self.part.is_some()
+            || self.before.is_some()
+            || self.consumed < self.input.len()
+            || self.frames.as_ref().is_some_and(|frames| frames.consumed < frames.received.len())
+    }
+
     /// Takes back what has been fed and belongs to no packet: the first bytes of TLS.
     pub fn take_rest(&mut self) -> Vec<u8> {
         let rest = self.input.split_off(self.consumed);

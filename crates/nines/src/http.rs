@@ -226,22 +226,29 @@ impl Endpoint {
 
     /// The nodes, also those that do not run.
     fn reports(&self, view: &View) -> Vec<NodeReport> {
-        let all = |why: &str| {
-            let report = |(node, role): &_| NodeReport {
-                node: *node,
-                role: *role,
-                why_not: Some(why.into()),
-            };
-            self.0.nodes.iter().map(report).collect()
-        };
+        match view {
+            View::Here(_) if self.0.draining.load(Ordering::SeqCst) => {
+                self.all_of("it is told to end, and lets its clients go")
+            }
+            view => self.told(view),
+        }
+    }
+
+    /// All nodes, for one reason.
+    fn all_of(&self, why: &str) -> Vec<NodeReport> {
+        let report =
+            |(node, role): &_| NodeReport { node: *node, role: *role, why_not: Some(why.into()) };
+        self.0.nodes.iter().map(report).collect()
+    }
+
+    /// What the nodes say themselves.
+    fn told(&self, view: &View) -> Vec<NodeReport> {
+        let all = |why: &str| self.all_of(why);
         match view {
             View::Starting => all("the process is starting"),
             View::Ended => all("the node has ended"),
             View::Here(report) if report.nodes.is_empty() => {
                 all("its first thread does not answer")
-            }
-            View::Here(_) if self.0.draining.load(Ordering::SeqCst) => {
-                all("it is told to end, and lets its clients go")
             }
             View::Here(report) => report.nodes.clone(),
         }

@@ -223,10 +223,28 @@ impl Acceptor {
         Ok(first)
     }
 
-    /// What the poller calls its listeners, while they are listened at.
-    pub(crate) fn tokens(&self) -> std::ops::Range<u64> {
-        let count = if self.state == State::Accepting { self.listeners.len() as u64 } else { 0 };
-        self.tokens_from..self.tokens_from + count
+    /// What the poller calls its listeners.
+    fn tokens(&self) -> std::ops::Range<u64> {
+        self.tokens_from..self.tokens_from + self.listeners.len() as u64
+    }
+
+    /// Accepts all who have connected, as far as the system has descriptors for them.
+    pub(crate) fn accept_rest(
+        &mut self,
+        poller: &Poller,
+        now: Instant,
+    ) -> io::Result<Vec<Accepted>> {
+        let mut accepted = Vec::new();
+        for token in self.tokens() {
+            for _ in 0..=BACKLOG as usize / ACCEPTED_PER_TURN {
+                let before = accepted.len();
+                self.accept(poller, token, now, &mut accepted)?;
+                if accepted.len() == before {
+                    break;
+                }
+            }
+        }
+        Ok(accepted)
     }
 
     /// When to look again although no listener is ready.
@@ -248,6 +266,9 @@ impl Acceptor {
         let Some(listener) = self.listeners.get((token - self.tokens_from) as usize) else {
             return Ok(());
         };
+        if self.state != State::Accepting {
+            return Ok(()); // The one before has found that there is no descriptor left.
+        }
         for _ in 0..ACCEPTED_PER_TURN {
             match listener.accept() {
                 Ok((socket, transport)) => {

@@ -612,6 +612,11 @@ impl Thread {
         let Some(acceptor) = &mut self.acceptor else { return Ok(()) };
         let mut accepted = Vec::new();
         acceptor.accept(&self.poller, token, self.now, &mut accepted)?;
+        self.hand_out(accepted);
+        Ok(())
+    }
+
+    fn hand_out(&mut self, accepted: Vec<Accepted>) {
         for accepted in accepted {
             let thread = self.next_thread;
             self.next_thread = (thread + 1) % self.common.threads();
@@ -621,7 +626,6 @@ impl Thread {
                 self.outgoing[thread].push(Mail::Connection(accepted));
             }
         }
-        Ok(())
     }
 
     fn open(&mut self, accepted: Accepted) {
@@ -938,10 +942,10 @@ impl Thread {
     fn let_clients_go(&mut self) -> io::Result<()> {
         if !self.draining {
             // Who has connected already is told, too.
-            for token in self.acceptor.iter().flat_map(Acceptor::tokens).collect::<Vec<_>>() {
-                self.accept(token)?;
+            if let Some(mut acceptor) = self.acceptor.take() {
+                let accepted = acceptor.accept_rest(&self.poller, self.now)?;
+                self.hand_out(accepted);
             }
-            self.acceptor = None;
             self.draining = true;
             if let Some(client) = client(&mut self.hosted) {
                 self.gateway.drain(client, self.now);

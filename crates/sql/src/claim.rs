@@ -28,7 +28,7 @@ pub(crate) const ALTERATIONS: Claims =
 pub(crate) const MOVER: u64 = 0;
 
 /// For how long nobody has a claim that something waits for: whoever moves tables looks at each of
-/// them about every second, and a group is held 2.4 s after all its nodes are complete.
+/// them about every second, and a group is held a second time some seconds after the first.
 const WAY: Duration = Duration::from_secs(8);
 /// How often that is so, while it still waits: who has a claim works in between.
 const WAY_EVERY: Duration = Duration::from_secs(40);
@@ -136,14 +136,15 @@ impl Claims {
 }
 
 /// What a worker knows of what waits until nobody has a claim: a table of claims that is to be
-/// moved, and primaries of a node group that are to go back to the nodes they belong to. Some claims
-/// are held for as long as a process runs: of archives, of channels, of change feeds. All who hold
-/// such claims let go of them for a while, at about the same time, as all SQL nodes see the same
-/// state of the cluster.
+/// moved, and primaries of a node group that are to go back to the nodes they belong to. Some
+/// claims are held for as long as a process runs: of archives, of channels, of change feeds. All
+/// who hold such claims let go of them for a while, at about the same time, as all SQL nodes see
+/// the same state of the cluster.
 #[derive(Debug, Default)]
 pub(crate) struct Way {
     moves: Window,
-    primaries: Window,
+    /// When a group was held last.
+    held: Cell<Option<Instant>>,
 }
 
 impl Way {
@@ -151,13 +152,17 @@ impl Way {
     /// somebody begins anew later: another one may have had the claim meanwhile.
     pub(crate) fn is_given(&self, claims: &Claims, kernel: &Kernel) -> bool {
         let (now, cluster) = (kernel.now(), kernel.cluster());
-        // The group is held when it has been complete for some seconds, and not for long.
-        let primaries = cluster.held.is_some() || cluster.group_to_spread().is_some();
-        if !primaries {
-            self.primaries.close();
+        let waits = cluster.held.is_some() || cluster.group_to_spread().is_some();
+        let was_held = self.held.get().is_some_and(|held| now.since(held) < WAY);
+        waits && was_held || claims.is_to_be_moved(&cluster) && self.moves.is_open(now)
+    }
+
+    /// Takes note of a state of the cluster. A group that is held for its primaries to move is let
+    /// go when transactions stay open, and held again soon after: by then claims are free.
+    pub(crate) fn look(&self, before: &ClusterState, after: &ClusterState, now: Instant) {
+        if after.held.is_some() && after.held != before.held {
+            self.held.set(Some(now));
         }
-        primaries && self.primaries.is_open(now)
-            || claims.is_to_be_moved(&cluster) && self.moves.is_open(now)
     }
 }
 
@@ -175,11 +180,6 @@ impl Window {
         };
         self.since.set(Some(since));
         now.since(since) < WAY
-    }
-
-    /// The next look begins anew.
-    fn close(&self) {
-        self.since.set(None);
     }
 }
 
@@ -211,7 +211,5 @@ mod tests {
         assert!(open(100) && open(107));
         assert!(!open(108) && !open(139));
         assert!(open(140) && !open(149));
-        window.close();
-        assert!(open(150), "what comes next is no part of what was before");
     }
 }

@@ -28,7 +28,7 @@ use stdx::Duration;
 
 use crate::kernel::Kernel;
 use crate::link::packet::{End, packet};
-use crate::link::{InputEnd, Link};
+use crate::link::{Goodbye, InputEnd, Link};
 use crate::result::Outcome;
 use crate::session::{Origin, Session, Shared};
 use crate::temporary::RENEWAL;
@@ -178,7 +178,10 @@ impl Connection {
                 None => match self.next_command(patience).await {
                     Ok(payload) => payload,
                     Err(end) => {
-                        self.session.shared.ledger.lock().counters.aborted_clients += 1;
+                        // A client that is let go has done nothing wrong.
+                        if self.wire.link.goodbye_of_endless() != Some(Goodbye::ShuttingDown) {
+                            self.session.shared.ledger.lock().counters.aborted_clients += 1;
+                        }
                         return end;
                     }
                 },
@@ -219,7 +222,7 @@ impl Connection {
     /// The next command. A server that lets its clients go waits for it only where a transaction
     /// or a cursor is open.
     async fn next_command(&mut self, patience: Duration) -> Result<Vec<u8>, End> {
-        let is_done = !self.session.in_transaction() && !self.statements.has_cursor();
+        let is_done = !self.session.in_transaction() && !self.statements.is_begun();
         self.wire.link.let_go(is_done);
         let command = self.await_command(patience).await;
         self.wire.link.let_go(false);

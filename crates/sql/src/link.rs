@@ -54,6 +54,8 @@ pub(crate) struct LinkState {
     pub(crate) draining: bool,
     /// The client has left nothing unfinished, and waits for nothing.
     pub(crate) may_go: bool,
+    /// It is sending something: some has come in, and not all.
+    pub(crate) is_within: bool,
     /// When the task gives up waiting for its peer.
     pub(crate) deadline: Option<Instant>,
     /// The time of this turn.
@@ -163,7 +165,7 @@ impl Link {
             if state.input_ended {
                 return Poll::Ready(Err(InputEnd::Ended));
             }
-            if state.draining && state.may_go {
+            if state.draining && state.may_go && !state.is_within {
                 return Poll::Ready(Err(InputEnd::Goodbye(Goodbye::ShuttingDown)));
             }
             if deadline.is_some_and(|deadline| deadline <= state.now) {
@@ -256,6 +258,11 @@ impl Link {
     pub(crate) fn goodbye_of_endless(&self) -> Option<Goodbye> {
         let state = self.state.borrow();
         state.killed.or(state.draining.then_some(Goodbye::ShuttingDown))
+    }
+
+    /// Says whether the client is in the middle of what it sends.
+    pub(crate) fn set_within(&self, is_within: bool) {
+        self.state.borrow_mut().is_within = is_within;
     }
 
     /// Says whether a server that lets its clients go may end the connection now.

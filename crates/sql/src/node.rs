@@ -667,6 +667,7 @@ impl Actor for SqlNode {
         if settings::differ(before, ctx.cluster()) {
             settings::adopt(&self.runner.shared.directory, ctx.cluster());
         }
+        self.runner.shared.way.look(before, ctx.cluster(), ctx.now());
         self.runner.client.cluster_changed(ctx, before);
         self.stop_moving(ctx, before);
         self.pass_events(ctx);

@@ -6,7 +6,9 @@
 //!    that all of its transactions there have ended. This is needed for safety, unlike with a node
 //!    that joins or leaves: an old primary that lives has locks that the new one does not know.
 //! 2. A group is held for little more than `Config::quiesce_time`. When a transaction takes longer
-//!    it is let go, and another attempt follows later, each time after twice as long.
+//!    it is let go. A second attempt follows soon: SQL nodes that have seen the first one let go of
+//!    what they have open by themselves. Another pair of attempts follows later, each time after
+//!    twice as long.
 //! 3. A group that an earlier leader has held is let go.
 //! # Not here
 //! What moves (`state_machine::primaries`), how coordinators wait (`datanode::coordinator`).
@@ -19,7 +21,8 @@ use stdx::Instant;
 use super::Control;
 use super::quiesce::Held;
 
-/// Attempts after which the time between two of them grows no more: some 40 minutes, as configured.
+/// Pairs of attempts after which the time between two of them grows no more: some 40 minutes, as
+/// configured.
 const DOUBLINGS: u32 = 10;
 
 /// What the leader remembers of it.
@@ -47,8 +50,9 @@ impl Control {
             return;
         };
         let primaries = &mut leadership.primaries;
-        let doublings = 1 << primaries.failed.min(DOUBLINGS);
-        let pause = self.config.lock_timeout.times(2 * doublings);
+        let is_second = primaries.failed % 2 == 1;
+        let times = if is_second { 1 } else { 1 << (primaries.failed / 2).min(DOUBLINGS) };
+        let pause = self.config.lock_timeout.times(2 * times);
         let since = *primaries.since.get_or_insert(now);
         let hold = Command::HoldGroup { group };
         if now.since(since) < pause || !leadership.quiescence.is_idle() || !self.may_log(&hold) {

@@ -173,8 +173,14 @@ fn roll_nodes(
         let step = format!("[{}/{}] ", at + 1, order.len());
         if at > 0 {
             let status = wait_for_completeness(cluster, node, new, &step, patience)?;
-            if find(&status, node.node)?.incarnation != node.incarnation {
+            let now = find(&status, node.node)?;
+            if now.incarnation > node.incarnation {
                 cluster.say(&format!("{step}node {}: has been restarted meanwhile", node.node));
+                continue;
+            }
+            if is_client(node) && !has_link(cluster, node)? {
+                cluster.say(&format!("{step}node {}: is not connected", node.node));
+                by_hand.push(node.node);
                 continue;
             }
         }
@@ -217,6 +223,23 @@ fn order(status: &ClusterStatus) -> Vec<NodeStatus> {
 /// Whether it is an SQL node, or another one that only uses the cluster.
 fn is_client(node: &NodeStatus) -> bool {
     node.port.is_none()
+}
+
+/// Whether an SQL node is linked to the management node that tells, which may have been restarted a
+/// moment ago.
+fn has_link(cluster: &mut dyn Remote, node: &NodeStatus) -> Result<bool, String> {
+    let began = cluster.now();
+    loop {
+        if let Ok(status) = cluster.status()
+            && find(&status, node.node)?.connected
+        {
+            return Ok(true);
+        }
+        if cluster.now().saturating_sub(began) > LINK_TIMEOUT {
+            return Ok(false);
+        }
+        cluster.pause(POLL);
+    }
 }
 
 /// Why a node has not been restarted.
@@ -275,7 +298,7 @@ fn restart_one(
                     Some(group) => word = format!("lacks rows of node group {}", group.group),
                     // Its vote counts a moment after it has its rows: until then the loss of
                     // another node might be one too many.
-                    None if good < STEADY => {
+                    None if good < if is_client(node) { SERVING } else { STEADY } => {
                         word.clone_from(&told);
                         good += 1;
                     }
@@ -297,7 +320,8 @@ fn restart_one(
             cluster.say(&format!("{step}node {id}: {told}, {progress}"));
             told_at = cluster.now();
         }
-        let limit = if is_new { patience } else { RETURN_TIMEOUT.min(patience) };
+        let drain = Duration::from_millis(node.drain);
+        let limit = if is_new { patience } else { RETURN_TIMEOUT.min(patience) } + drain;
         if since > limit {
             return Err(End::Lost(not_back(node, is_new, &told, since)));
         }
@@ -380,7 +404,7 @@ fn wait_for_end(cluster: &mut dyn Remote, node: &NodeStatus, step: &str) -> Resu
             cluster.say(&format!("{step}node {id}: has ended after {}", seconds(since)));
             return Ok(());
         }
-        if since > END_TIMEOUT {
+        if since > END_TIMEOUT + Duration::from_millis(node.drain) {
             return Err(format!(
                 "node {id} has not ended after {}: see its output {}; as a last resort kill its \
                  process",
@@ -440,7 +464,12 @@ const POLL: Duration = Duration::from_millis(200);
 const TELL_EVERY: Duration = Duration::from_secs(2);
 /// How often in a row it must be complete: votes follow the members after a moment.
 const STEADY: u32 = 5;
-/// How long a node may take to end.
+/// How often in a row an SQL node must be connected: clients are let in a moment after that, and
+/// load balancers have to notice.
+const SERVING: u32 = 15;
+/// How long an SQL node may take to be linked to a management node that was restarted.
+const LINK_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a node may take to end, beside what it may take to let its clients go.
 const END_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a node may take until its next life is connected.
 const RETURN_TIMEOUT: Duration = Duration::from_secs(90);

@@ -189,7 +189,7 @@ impl Endpoint {
     /// The nodes of the process, if they serve.
     fn serving(&self) -> Result<Observer, Refused> {
         let view = self.look(PATIENCE);
-        let not_ready = self.reports(&view).into_iter().find_map(|report| report.why_not);
+        let not_ready = self.told(&view).into_iter().find_map(|report| report.why_not);
         match (view, self.observer(), not_ready) {
             (View::Here(_), Some(observer), None) => Ok(observer),
             (_, _, why) => {

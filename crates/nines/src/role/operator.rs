@@ -46,13 +46,16 @@ struct Notes {
     leaves: Vec<NewLeave>,
 }
 
+/// Whether an SQL node was told, or why not.
+type Told = Result<(), &'static str>;
+
 /// An SQL node that is to leave.
 #[derive(Debug)]
 struct NewLeave {
     node: NodeId,
     life: Incarnation,
     leaving: Leaving,
-    answer: Sender<()>,
+    answer: Sender<Told>,
 }
 
 #[derive(Debug)]
@@ -109,14 +112,16 @@ impl Board {
     ) -> Result<(), String> {
         let (answer, told) = channel();
         self.notes().leaves.push(NewLeave { node, life, leaving, answer });
-        let told = told.recv_timeout(PATIENCE);
-        told.map_err(|_| {
-            format!(
-                "SQL node {} has not answered: its program may be older than the order; stop it \
-                 where it runs (`systemctl stop nines-sql`, or SIGTERM to its process)",
-                node.0
-            )
-        })
+        let why_not = match told.recv_timeout(PATIENCE) {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(why)) => why,
+            Err(_) => "it has not answered",
+        };
+        Err(format!(
+            "SQL node {} cannot be told: {why_not}; stop it where it runs (`systemctl stop \
+             nines-sql`, or SIGTERM to its process)",
+            node.0
+        ))
     }
 
     fn ask(&self, at: Subject, others: Vec<NodeId>, by_the_way: bool) -> Result<Sight, String> {
@@ -141,7 +146,7 @@ pub(super) struct Operator {
     told: Option<Arc<ClusterState>>,
     open: BTreeMap<u64, Question>,
     /// SQL nodes that were told to leave and have not answered, and who waits for that.
-    leaves: BTreeMap<u64, (Instant, Sender<()>)>,
+    leaves: BTreeMap<u64, (Instant, Sender<Told>)>,
     /// Counts questions.
     asked: u64,
     /// When somebody asked last.
@@ -211,11 +216,20 @@ impl Operator {
     /// Tells an SQL node to leave. All data nodes pass the order on, as they do questions of SQL
     /// nodes.
     fn tell_to_leave(&mut self, ctx: &mut Ctx<'_>, new: NewLeave) {
-        if ctx.protocol() < wire::relay::LEAVE_SINCE {
+        let NewLeave { node, life, leaving, answer } = new;
+        let has_data = ctx.cluster().members.values().any(|of| of.role == NodeRole::Data);
+        let why_not = if ctx.protocol() < wire::relay::LEAVE_SINCE {
+            Some("the cluster keeps to the protocol of an older release (`upgrade finalize`)")
+        } else if !has_data {
+            Some("the order goes through data nodes, and none runs")
+        } else {
+            None
+        };
+        if let Some(why_not) = why_not {
+            let _ = answer.send(Err(why_not));
             return;
         }
         self.asked += 1;
-        let NewLeave { node, life, leaving, answer } = new;
         self.leaves.insert(self.asked, (ctx.now() + ANSWER_TIMEOUT, answer));
         let members = ctx.cluster().members.iter();
         let data: Vec<NodeId> = members
@@ -234,12 +248,14 @@ impl Operator {
     /// An SQL node answers.
     fn told(&mut self, ctx: &Ctx<'_>, message: RelayMessage) {
         let RelayMessage::Told { session: of, request, rows, .. } = message else { return };
-        if of != session(ctx) || rows.first().and_then(|row| row.first()) != Some(&Value::UInt(1)) {
+        if of != session(ctx) {
             return;
         }
         if let Some((_, answer)) = self.leaves.remove(&request) {
+            let is_told = rows.first().and_then(|row| row.first()) == Some(&Value::UInt(1));
+            let told = if is_told { Ok(()) } else { Err("it has been restarted meanwhile") };
             // Who asked may have lost patience.
-            let _ = answer.send(());
+            let _ = answer.send(told);
         }
     }
 

@@ -25,6 +25,15 @@ pub(super) enum After {
     StartAgain { soon: bool },
 }
 
+impl After {
+    /// Whoever wants the end goes before who wants another life.
+    fn heed(&mut self, happening: &Happening) {
+        if matches!(happening, Happening::Signal | Happening::Leave { restart: false }) {
+            *self = Self::End;
+        }
+    }
+}
+
 /// What is said and done while a node lives.
 pub(super) struct Life<'a> {
     /// Printed when the node serves.
@@ -91,8 +100,11 @@ pub(super) fn live(
     happenings: &Receiver<Happening>,
     life: &Life<'_>,
 ) -> Result<After, String> {
-    let outcome = watch(&cluster, happenings, life);
+    let mut outcome = watch(&cluster, happenings, life);
     cluster.stop();
+    if let Ok(after) = &mut outcome {
+        happenings.try_iter().for_each(|happening| after.heed(&happening));
+    }
     outcome
 }
 
@@ -136,8 +148,7 @@ fn watch(
             return Ok(after);
         }
         if let Farewell::Drain(drain) = &life.end {
-            let_clients_go(cluster, happenings, life, drain)?;
-            return Ok(after);
+            return let_clients_go(cluster, happenings, life, drain, after);
         }
         (life.log)("leaves the cluster");
         cluster.leave();
@@ -152,7 +163,8 @@ fn let_clients_go(
     happenings: &Receiver<Happening>,
     life: &Life<'_>,
     drain: &Drain<'_>,
-) -> Result<(), String> {
+    mut after: After,
+) -> Result<After, String> {
     let Drain { endpoint, notice, timeout } = drain;
     endpoint.drain();
     if !notice.is_zero() {
@@ -160,8 +172,8 @@ fn let_clients_go(
         (life.log)(&format!(
             "is told to end: /ready says no, and clients are served for {seconds} s"
         ));
-        if has_ended(happenings, life, *notice)? {
-            return Ok(());
+        if has_ended(happenings, life, *notice, &mut after)? {
+            return Ok(after);
         }
     }
     cluster.drain();
@@ -171,7 +183,7 @@ fn let_clients_go(
         match clients {
             Some(0) => {
                 (life.log)("has let all clients go");
-                return Ok(());
+                return Ok(after);
             }
             Some(clients) if waited >= *timeout => {
                 let seconds = timeout.as_secs_f64();
@@ -179,7 +191,7 @@ fn let_clients_go(
                     "clients that have not finished after {seconds} s (DrainTimeout): {clients}; \
                      what they have open is rolled back"
                 ));
-                return Ok(());
+                return Ok(after);
             }
             Some(clients) if waited >= DRAIN_TOLD_AFTER && !told => {
                 let seconds = timeout.as_secs_f64();
@@ -191,8 +203,8 @@ fn let_clients_go(
             }
             _ => {}
         }
-        if has_ended(happenings, life, DRAIN_TICK)? {
-            return Ok(());
+        if has_ended(happenings, life, DRAIN_TICK, &mut after)? {
+            return Ok(after);
         }
     }
 }
@@ -202,6 +214,7 @@ fn has_ended(
     happenings: &Receiver<Happening>,
     life: &Life<'_>,
     span: Duration,
+    after: &mut After,
 ) -> Result<bool, String> {
     let until = Instant::now() + span;
     loop {
@@ -211,8 +224,7 @@ fn has_ended(
                     return Ok(true);
                 }
             }
-            // It ends already.
-            Ok(Happening::Signal | Happening::Leave { .. }) => {}
+            Ok(happening) => after.heed(&happening),
             Err(RecvTimeoutError::Timeout) => return Ok(false),
             Err(RecvTimeoutError::Disconnected) => return Err("all threads have ended".into()),
         }

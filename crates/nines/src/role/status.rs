@@ -99,6 +99,9 @@ pub(crate) struct NodeStatus {
     pub(crate) incarnation: u64,
     /// Worker threads of a member.
     pub(crate) workers: Option<u8>,
+    /// Milliseconds that it may take to let its clients go.
+    #[serde(default)]
+    pub(crate) drain: u64,
 }
 
 impl ClusterStatus {
@@ -133,6 +136,11 @@ impl ClusterStatus {
                 drives_epochs: driver == Some(id),
                 incarnation: member.map(|m| m.incarnation).or(life).map_or(0, |life| life.0),
                 workers: member.map(|member| member.workers),
+                drain: if node.role.is_client() {
+                    node.drain_notice() + node.drain_timeout()
+                } else {
+                    0
+                },
             }
         };
         let mut heard: BTreeSet<NodeId> = connected.keys().copied().collect();

@@ -181,7 +181,11 @@ fn require_room(session: &Session) -> Result<(), End> {
 }
 
 async fn read_response(connection: &Connection, patience: &mut Patience) -> Result<Response, End> {
-    let payload = patience.packet(connection).await?;
+    // Who has said nothing yet is waited for by no server that ends.
+    connection.wire.link.let_go(true);
+    let payload = patience.packet(connection).await;
+    connection.wire.link.let_go(false);
+    let payload = payload?;
     Response::parse(&payload)
         .map_err(|_| bad_handshake("this is no login of MySQL's protocol since 4.1"))
 }

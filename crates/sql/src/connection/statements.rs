@@ -80,9 +80,9 @@ impl Statements {
         Ok(())
     }
 
-    /// Whether some statement has a cursor.
-    pub(super) fn has_cursor(&self) -> bool {
-        self.by_number.values().any(|entry| entry.cursor.is_some())
+    /// Whether some statement has a cursor, or parameters that have been sent for it.
+    pub(super) fn is_begun(&self) -> bool {
+        self.by_number.values().any(|of| of.cursor.is_some() || !of.long_data.is_empty())
     }
 
     /// Takes the cursor of a statement, if it has one; none if there is no such statement.

@@ -71,6 +71,7 @@ pub(crate) async fn packet(
             continue;
         }
         link.seal();
+        link.set_within(channel.borrow().is_within_payload());
         link.receive(deadline, |bytes| channel.borrow_mut().feed(bytes)).await?;
     }
 }

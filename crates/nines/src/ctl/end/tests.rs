@@ -136,8 +136,8 @@ fn one_node_after_the_other() {
             "[4/4] node 60: restarts (sql)",
             "[4/4] node 60: lets its clients go",
             "[4/4] node 60: has ended, and starts again",
-            "[4/4] node 60: is back after 2.0 s",
-            "4 nodes have been restarted in 14.0 s",
+            "[4/4] node 60: is back after 4.0 s",
+            "4 nodes have been restarted in 16.0 s",
         ]
     );
 }
