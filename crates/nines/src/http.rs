@@ -45,6 +45,8 @@ struct Shared {
     observer: Mutex<Option<Observer>>,
     /// Change feeds that are being sent.
     feeds: AtomicUsize,
+    /// Readers of feeds that log in.
+    logins: AtomicUsize,
     /// The nodes are to end.
     draining: AtomicBool,
 }
@@ -60,8 +62,13 @@ enum View {
 impl Endpoint {
     /// For a process that is going to host these nodes.
     pub(crate) fn new(nodes: Vec<(NodeId, Role)>) -> Self {
-        let (observer, feeds) = (Mutex::default(), AtomicUsize::new(0));
-        Self(Arc::new(Shared { nodes, observer, feeds, draining: AtomicBool::new(false) }))
+        Self(Arc::new(Shared {
+            nodes,
+            observer: Mutex::default(),
+            feeds: AtomicUsize::new(0),
+            logins: AtomicUsize::new(0),
+            draining: AtomicBool::new(false),
+        }))
     }
 
     /// The nodes are not ready from now on, because they are to end.

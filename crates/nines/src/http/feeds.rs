@@ -28,6 +28,8 @@ use crate::{replication, transfer};
 
 /// Feeds that a process sends at a time.
 pub(super) const FEEDS_MAX: usize = 32;
+/// Readers that log in at a time.
+const LOGINS_MAX: usize = 16;
 /// What is written at a time, about: a row is written whole.
 const PIECE_BYTES: usize = 16 << 10;
 /// Too many connections.
@@ -139,16 +141,15 @@ impl Endpoint {
             let why = "this is no SQL node: change feeds are at the HTTP port of an SQL node";
             return send(to, &Refused(0, why.to_owned()).answer(Status::NotFound));
         }
-        let Some(_place) = Place::take(&self.0.feeds, FEEDS_MAX) else {
-            let why = format!(
-                "this SQL node sends {FEEDS_MAX} change feeds over HTTP, which is most: read at \
-                 another one, or later"
-            );
+        // A wrong password takes seconds: it is in the way of other logins, and of no feed.
+        let Some(login) = Place::take(&self.0.logins, LOGINS_MAX) else {
+            let why =
+                format!("{LOGINS_MAX} readers of change feeds log in: come again in a moment");
             return send(to, &Refused(TOO_MANY, why).answer(Status::Busy));
         };
         client.turn.leave();
         let mut sender = Sender::new(&asked, to);
-        match self.stream(&asked, client, &mut sender) {
+        match self.stream(&asked, client, login, &mut sender) {
             // The client has gone, and there is nobody to tell.
             Err(_) if sender.lost.is_some() => Err(sender.lost.take().expect("just seen")),
             Err(refused) => sender.end(&refused),
@@ -160,6 +161,7 @@ impl Endpoint {
         &self,
         asked: &Asked,
         client: &Client<'_>,
+        logs_in: Place<'_>,
         sender: &mut Sender<'_>,
     ) -> Result<(), Refused> {
         let Some((user, password)) = &asked.account else {
@@ -179,6 +181,14 @@ impl Endpoint {
             encrypt: Some(replication::encrypt_password),
         };
         let mut session = Session::log_in_by(own, &login, client.encryption.is_some())?;
+        drop(logs_in);
+        let _place = Place::take(&self.0.feeds, FEEDS_MAX).ok_or_else(|| {
+            let why = format!(
+                "this SQL node sends {FEEDS_MAX} change feeds over HTTP, which is most: read at \
+                 another one, or later"
+            );
+            Refused(TOO_MANY, why)
+        })?;
         let name = transfer::quoted_name(&asked.name);
         let from = asked.after.as_ref().map_or(String::new(), |after| format!(" FROM '{after}'"));
         let statement = format!("STREAM CHANGEFEED {name}{from}");
