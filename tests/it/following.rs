@@ -172,7 +172,12 @@ fn a_cluster_follows_all_types_and_definitions_of_mariadb() {
     let tables: Vec<String> = TABLES.iter().map(|table| format!("r.{table}")).collect();
     let tables: Vec<&str> = tables.iter().map(String::as_str).collect();
     compare(|| source.client(), || client(&cluster, OTHER), &tables);
-    assert_eq!(of_status(&mut session, "Replica_IO_Running"), "Yes");
+    // The status is told once a second, and the rows may be here before.
+    let began = Instant::now();
+    while of_status(&mut session, "Replica_IO_Running") != "Yes" {
+        assert!(began.elapsed() < PATIENCE, "it does not say that it is connected");
+        thread::sleep(Duration::from_millis(50));
+    }
     assert_eq!(of_status(&mut session, "Source_Server_Id"), "5");
     // A row that is not there stops the channel, and the error names it.
     all(&mut session, &["DELETE FROM r.p WHERE id = 2"]);

@@ -30,6 +30,7 @@ mod hangs;
 mod heavy;
 mod hosts;
 mod ids;
+mod import_mysql;
 mod joining;
 mod large;
 mod links;

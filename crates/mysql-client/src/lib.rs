@@ -22,12 +22,17 @@ use rustix::event::{PollFd, PollFlags, poll};
 /// A row of texts; none for NULL.
 pub type TextRow = Vec<Option<String>>;
 
+/// A row of values as their bytes came; none for NULL.
+pub type RawRow = Vec<Option<Vec<u8>>>;
+
 /// A connection.
 #[derive(Debug)]
 pub struct Session {
     /// Read through a buffer, as an answer is many small packets.
     stream: BufReader<Awaited>,
     sequence: u8,
+    /// Bytes of a packet that are taken at most.
+    packet_max: usize,
 }
 
 /// A column of an answer, as the server describes it.
@@ -199,7 +204,7 @@ impl Session {
     /// Connects and logs in without a password.
     pub fn connect_as(socket: &Path, user: &str) -> Result<Session, QueryError> {
         let stream = BufReader::new(Awaited(Stream::Unix(UnixStream::connect(socket)?)));
-        let mut session = Session { stream, sequence: 0 };
+        let mut session = Session { stream, sequence: 0, packet_max: usize::MAX };
         let greeting = session.packet()?;
         if greeting.first() == Some(&ERROR) {
             return Err(refusal(&greeting));
@@ -275,7 +280,8 @@ impl Session {
         encrypt: Option<Encrypt<'_>>,
         is_private: bool,
     ) -> Result<Session, QueryError> {
-        let mut session = Session { stream: BufReader::new(Awaited(stream)), sequence: 0 };
+        let stream = BufReader::new(Awaited(stream));
+        let mut session = Session { stream, sequence: 0, packet_max: LOGIN_PACKET_MAX };
         let greeting = session.packet()?;
         if greeting.first() == Some(&ERROR) {
             return Err(refusal(&greeting));
@@ -307,7 +313,7 @@ impl Session {
         loop {
             let answer = session.packet()?;
             match (answer.first(), answer.get(1)) {
-                (Some(&OK), _) => return Ok(session),
+                (Some(&OK), _) => return Ok(Session { packet_max: usize::MAX, ..session }),
                 (Some(&ERROR), _) => return Err(refusal(&answer)),
                 (Some(&END), _) => {
                     let (plugin, nonce) = switched(&answer)?;
@@ -372,9 +378,10 @@ impl Session {
         packet.push(UTF8MB4);
         packet.extend([0; 23]);
         self.send(&packet)?;
-        let Stream::Patient(stream) = self.stream.into_inner().0 else { return Err(cut().into()) };
+        let Session { stream, sequence, packet_max } = self;
+        let Stream::Patient(stream) = stream.into_inner().0 else { return Err(cut().into()) };
         let stream = Awaited(Stream::Encrypted(encrypt(stream)?));
-        Ok(Session { stream: BufReader::new(stream), sequence: self.sequence })
+        Ok(Session { stream: BufReader::new(stream), sequence, packet_max })
     }
 
     /// Runs a statement; its rows, none for statements without.
@@ -419,6 +426,37 @@ impl Session {
         statement: &str,
         mut take: impl FnMut(TextRow, bool) -> io::Result<()>,
     ) -> Result<Answer, QueryError> {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        self.each_packet(statement, |packet, columns, more| take(row(packet, columns, text)?, more))
+    }
+
+    /// The same, with values as their bytes came.
+    ///
+    /// # Errors
+    /// As [`Session::each_row`].
+    pub fn each_raw_row(
+        &mut self,
+        statement: &str,
+        mut take: impl FnMut(RawRow) -> io::Result<()>,
+    ) -> Result<Answer, QueryError> {
+        self.each_packet(statement, |packet, columns, _| {
+            take(row(packet, columns, <[u8]>::to_vec)?)
+        })
+    }
+
+    /// Takes no packet of more bytes: a server that sends one is lost. What is allocated for an
+    /// answer has then a limit.
+    pub fn limit_packets(&mut self, bytes: usize) {
+        self.packet_max = bytes;
+    }
+
+    /// Runs a statement, and hands the packet of each row over, with the count of columns and
+    /// whether more of the answer has come already.
+    fn each_packet(
+        &mut self,
+        statement: &str,
+        mut take: impl FnMut(&[u8], usize, bool) -> io::Result<()>,
+    ) -> Result<Answer, QueryError> {
         self.sequence = 0;
         let mut command = vec![COM_QUERY];
         command.extend(statement.as_bytes());
@@ -447,10 +485,7 @@ impl Session {
                     return Ok(answer);
                 }
                 Some(&ERROR) => return Err(refusal(&packet)),
-                _ => {
-                    let row = row(&packet, answer.columns.len())?;
-                    take(row, !self.stream.buffer().is_empty())?;
-                }
+                _ => take(&packet, answer.columns.len(), !self.stream.buffer().is_empty())?,
             }
         }
     }
@@ -519,6 +554,10 @@ impl Session {
             self.sequence = head[3].wrapping_add(1);
             let length = u32::from_le_bytes([head[0], head[1], head[2], 0]) as usize;
             let start = payload.len();
+            if start + length > self.packet_max {
+                let why = format!("the server sends more than {} bytes at once", self.packet_max);
+                return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+            }
             payload.resize(start + length, 0);
             self.stream.read_exact(&mut payload[start..])?;
             if length < PART_MAX {
@@ -528,16 +567,15 @@ impl Session {
     }
 }
 
-/// A row of the text protocol.
-fn row(packet: &[u8], columns: usize) -> io::Result<TextRow> {
+/// A row of the text protocol, each value made by `value`.
+fn row<T>(packet: &[u8], columns: usize, value: impl Fn(&[u8]) -> T) -> io::Result<Vec<Option<T>>> {
     let mut rest = packet;
     let mut row = Vec::with_capacity(columns);
     for _ in 0..columns {
         row.push(match length(&mut rest)? {
             None => None,
             Some(length) => {
-                let text = take(&mut rest, usize::try_from(length).map_err(|_| cut())?)?;
-                Some(String::from_utf8_lossy(text).into_owned())
+                Some(value(take(&mut rest, usize::try_from(length).map_err(|_| cut())?)?))
             }
         });
     }
@@ -638,6 +676,8 @@ fn cut() -> io::Error {
 const CAPABILITIES: u32 = 0x0000_0001 | 0x0000_0200 | 0x0000_2000 | 0x0000_8000 | 0x0008_0000;
 /// Most bytes of a packet; what is longer is several.
 const PART_MAX: usize = 0xFF_FFFF;
+/// Most bytes of a packet of a server before a login has succeeded.
+const LOGIN_PACKET_MAX: usize = 1 << 20;
 /// Connections can be encrypted.
 const SSL: u32 = 0x0800;
 /// Asks for the RSA key of a server.
@@ -652,3 +692,78 @@ const NULL: u8 = 0xFB;
 /// More of a login.
 const MORE: u8 = 1;
 const CACHING_SHA2: &[u8] = b"caching_sha2_password";
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    fn login() -> Login {
+        Login {
+            user: "u".to_owned(),
+            password: String::new(),
+            prove: |_, _| Vec::new(),
+            prove_natively: None,
+            encrypt: None,
+        }
+    }
+
+    /// A server that says these packets, each after what it was asked.
+    fn said_by(packets: Vec<Vec<u8>>) -> UnixStream {
+        let (client, mut server) = UnixStream::pair().expect("two ends");
+        thread::spawn(move || {
+            for packet in packets {
+                // Who has heard enough goes away.
+                let _ = server.write_all(&packet);
+                let _ = server.read(&mut [0; 4096]);
+            }
+        });
+        client
+    }
+
+    fn framed(payload: &[u8]) -> Vec<u8> {
+        let mut packet = (payload.len() as u32).to_le_bytes()[..3].to_vec();
+        packet.push(0);
+        packet.extend(payload);
+        packet
+    }
+
+    fn greeting() -> Vec<u8> {
+        let mut greeting = b"\x0A8\0".to_vec();
+        greeting.extend([b'x'; 60]);
+        framed(&greeting)
+    }
+
+    #[test]
+    fn packets_without_an_end_are_not_taken() {
+        let part = framed(&vec![b'x'; PART_MAX]);
+        let lost = Session::log_in_by(said_by(vec![part.clone()]), &login(), true).unwrap_err();
+        assert!(lost.to_string().contains("more than 1048576 bytes"), "{lost}");
+        let ok = framed(&[OK, 0, 0, 2, 0, 0, 0]);
+        let server = said_by(vec![greeting(), ok, part.repeat(3)]);
+        let mut session = Session::log_in_by(server, &login(), true).expect("it lets us in");
+        session.limit_packets(1 << 25);
+        let lost = session.query("SELECT 1").unwrap_err();
+        assert!(lost.to_string().contains("more than 33554432 bytes"), "{lost}");
+    }
+
+    #[test]
+    fn raw_rows_have_the_bytes_that_came() {
+        let column = [&b"\x03def\0\0\0\x01a\0\x0C"[..], &[63, 0, 9, 0, 0, 0, 252, 0, 0, 0, 0, 0]];
+        let end = framed(&[END, 0, 0, 2, 0]);
+        let rows = [b"\x03\0\xFF'".to_vec(), vec![NULL]].map(|row| framed(&row));
+        let answer = [framed(&[1]), framed(&column.concat()), end.clone(), rows.concat(), end];
+        let ok = framed(&[OK, 0, 0, 2, 0, 0, 0]);
+        let server = said_by(vec![greeting(), ok, answer.concat()]);
+        let mut session = Session::log_in_by(server, &login(), true).expect("it lets us in");
+        let mut found: Vec<RawRow> = Vec::new();
+        let take = |row| {
+            found.push(row);
+            Ok(())
+        };
+        let answer = session.each_raw_row("SELECT a", take).expect("rows");
+        assert_eq!(answer.columns, [Column { name: "a".to_owned(), kind: 252 }]);
+        assert_eq!(found, [vec![Some(b"\0\xFF'".to_vec())], vec![None]]);
+    }
+}

@@ -1,10 +1,10 @@
-//! `nines import` and `nines export`: rows of tables from and to text files, through MySQL's
-//! protocol.
+//! `nines import` and `nines export`: rows of tables from and to text files, and databases from
+//! other servers, through MySQL's protocol.
 //!
 //! # Owns
 //! How a server is found and logged in to.
 //! # Not here
-//! What is done (`import`, `export`), the form of files (`record`, `decode`).
+//! What is done (`import`, `export`, `migrate`), the form of files (`record`, `decode`).
 
 mod column;
 pub(crate) mod command;
@@ -12,6 +12,7 @@ mod decode;
 mod export;
 mod import;
 mod journal;
+mod migrate;
 mod record;
 
 use std::fs;

@@ -31,6 +31,15 @@ pub(super) enum Kind {
     Bits,
 }
 
+/// How exact numbers are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Precision {
+    Exact,
+    /// FLOAT, of which some servers show six digits and have more.
+    Single,
+    Double,
+}
+
 /// A column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Column {
@@ -40,6 +49,7 @@ pub(super) struct Column {
     pub(super) is_generated: bool,
     /// Its numbers are shown with zeros before them, which numbers of JSON have not.
     pub(super) is_filled: bool,
+    pub(super) precision: Precision,
 }
 
 /// A table.
@@ -78,6 +88,16 @@ impl Table {
     pub(super) fn describe(session: &mut Session, full: &str) -> Result<Self, String> {
         let (database, table) =
             full.split_once('.').ok_or_else(|| format!("`{full}` is no DATABASE.TABLE"))?;
+        Self::describe_of(session, database, table)
+    }
+
+    /// The table of a database, as a server describes it.
+    pub(super) fn describe_of(
+        session: &mut Session,
+        database: &str,
+        table: &str,
+    ) -> Result<Self, String> {
+        let full = format!("{database}.{table}");
         let of = format!("table_schema = {} AND table_name = {}", text(database), text(table));
         let said = |why: QueryError| format!("{full}: {why}");
         let rows = session
@@ -99,6 +119,7 @@ impl Table {
                 is_generated: extra.contains("VIRTUAL GENERATED")
                     || extra.contains("STORED GENERATED"),
                 is_filled: part(row, 3).to_ascii_lowercase().contains("zerofill"),
+                precision: precision(&part(row, 1)),
             }
         });
         let columns = columns.collect();
@@ -133,6 +154,14 @@ fn kind(data_type: &str) -> Kind {
         "tinyint" | "smallint" | "mediumint" | "int" | "bigint" | "decimal" | "float"
         | "double" => Kind::Number,
         _ => Kind::Text,
+    }
+}
+
+fn precision(data_type: &str) -> Precision {
+    match data_type.to_ascii_lowercase().as_str() {
+        "float" => Precision::Single,
+        "double" => Precision::Double,
+        _ => Precision::Exact,
     }
 }
 
@@ -257,7 +286,8 @@ mod tests {
     use super::*;
 
     fn column(kind: Kind) -> Column {
-        Column { name: "c".to_owned(), kind, is_generated: false, is_filled: false }
+        let name = "c".to_owned();
+        Column { name, kind, is_generated: false, is_filled: false, precision: Precision::Exact }
     }
 
     #[test]

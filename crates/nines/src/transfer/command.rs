@@ -10,6 +10,7 @@ use super::column::Binary;
 use super::decode::Encoding;
 use super::export::{self, Export};
 use super::import::{self, Duplicate, Import};
+use super::migrate::{self, Migration};
 use super::record::{Form, Shape};
 use super::{Server, password, prove};
 
@@ -18,6 +19,8 @@ use super::{Server, password, prove};
 pub(crate) enum TransferOptions {
     /// `nines import`.
     Import(Box<ImportOptions>),
+    /// `nines import mysql://…`.
+    Migrate(Box<MigrateOptions>),
     /// `nines export`.
     Export(Box<ExportOptions>),
 }
@@ -25,6 +28,10 @@ pub(crate) enum TransferOptions {
 /// What `nines import` is asked for.
 #[derive(Clone, Debug)]
 pub(crate) struct ImportOptions(Import);
+
+/// What `nines import mysql://…` is asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct MigrateOptions(Migration);
 
 /// What `nines export` is asked for.
 #[derive(Clone, Debug)]
@@ -37,6 +44,13 @@ Examples:
   nines import shop.orders part-*.csv --jobs 8 --on-duplicate replace
   nines import shop.orders old.txt --format tsv --no-head --columns id,name --encoding latin1
   zcat events.jsonl.gz | nines import logs.events - --format jsonl
+  nines import mysql://root@db.old:3306/shop --source-password-file secret
+  nines import mysql://root@db.old:3306/shop --source-password-file secret --switch \
+    --set-source-read-only
+
+From a server, databases are copied with their tables and views as they are at one moment, while
+they are in use; then a replication channel follows the server's log until --switch. An import that
+was ended goes on with --resume: an unfinished copy is taken away and begun again.
 
 Values: in CSV nothing without quotes is NULL (--null has another text for it), \"\" is an empty
 text. In TSV \\N is NULL. In JSON lines each line is an object; members that are missing get the
@@ -60,14 +74,9 @@ whole; an export that was ended goes on with --resume. Computed columns are left
 written `nines import` reads with the same options.";
 
 /// Adds the table, and who asks whom.
-fn shared(command: Command) -> Command {
+fn shared(command: Command, table: &'static str, help: &'static str) -> Command {
     command
-        .arg(
-            Arg::new("table")
-                .value_name("DATABASE.TABLE")
-                .required(true)
-                .help("The table, which is there"),
-        )
+        .arg(Arg::new("table").value_name(table).required(true).help(help))
         .arg(
             Arg::new("socket")
                 .long("socket")
@@ -155,11 +164,16 @@ fn of_files(command: Command) -> Command {
 
 /// The sub-command `import`.
 pub(crate) fn import_command() -> Command {
-    of_files(shared(Command::new("import").about("Load CSV, TSV or JSON lines into a table")))
+    let about = "Load CSV, TSV or JSON lines into a table, or databases from another server";
+    let command = shared(
+        Command::new("import").about(about),
+        "DATABASE.TABLE|mysql://USER@HOST[:PORT]/DATABASE,…",
+        "The table, which is there; or a server and databases that are not here yet",
+    );
+    migrate::command::with_options(of_files(command))
         .arg(
             Arg::new("files")
                 .value_name("FILE")
-                .required(true)
                 .num_args(1..)
                 .help("The files, one after the other; - is standard input")
                 .value_parser(value_parser!(PathBuf)),
@@ -200,7 +214,7 @@ pub(crate) fn import_command() -> Command {
             Arg::new("resume")
                 .long("resume")
                 .action(ArgAction::SetTrue)
-                .help("Go on with an import that was ended, with the same files and options"),
+                .help("Go on with an import that was ended, with the same options"),
         )
         .after_help(IMPORT_HELP)
 }
@@ -209,6 +223,8 @@ pub(crate) fn import_command() -> Command {
 pub(crate) fn export_command() -> Command {
     of_files(shared(
         Command::new("export").about("Write the rows of a table as CSV, TSV or JSON lines"),
+        "DATABASE.TABLE",
+        "The table, which is there",
     ))
     .arg(
         Arg::new("into")
@@ -295,7 +311,7 @@ fn form_of(path: &std::path::Path) -> Result<Form, String> {
     }
 }
 
-fn server(matches: &ArgMatches) -> Result<Server, String> {
+pub(super) fn server(matches: &ArgMatches) -> Result<Server, String> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let socket = matches.get_one::<PathBuf>("socket").cloned();
     let socket = socket.or_else(|| set("NINES_SQL_SOCKET").map(PathBuf::from));
@@ -338,17 +354,26 @@ fn columns(matches: &ArgMatches) -> Option<Vec<String>> {
     Some(names.map(|name| name.trim().to_owned()).collect())
 }
 
-fn count(matches: &ArgMatches, name: &str) -> usize {
+pub(super) fn count(matches: &ArgMatches, name: &str) -> usize {
     matches.get_one::<u16>(name).copied().unwrap_or(1).into()
 }
 
 /// What a command line of `import` asks for.
 pub(crate) fn import_options(matches: &ArgMatches) -> Result<TransferOptions, String> {
+    let table = matches.get_one::<String>("table").cloned().unwrap_or_default();
+    if table.starts_with(migrate::SCHEME) {
+        let migration = migrate::command::migration(matches, &table)?;
+        return Ok(TransferOptions::Migrate(Box::new(MigrateOptions(migration))));
+    }
+    migrate::command::check_files(matches)?;
     let files: Vec<PathBuf> = matches.get_many("files").unwrap_or_default().cloned().collect();
+    if files.is_empty() {
+        return Err(format!("which files have the rows of {table}? - is standard input"));
+    }
     let form = files.first().map_or(Ok(Form::Csv), |file| form_of(file))?;
     Ok(TransferOptions::Import(Box::new(ImportOptions(Import {
         server: server(matches)?,
-        table: matches.get_one::<String>("table").cloned().unwrap_or_default(),
+        table,
         shape: shape(matches, form),
         files,
         encoding: matches.get_one::<Encoding>("encoding").copied().unwrap_or(Encoding::Utf8),
@@ -385,6 +410,7 @@ pub(crate) fn export_options(matches: &ArgMatches) -> Result<TransferOptions, St
 pub(crate) fn run(options: &TransferOptions) -> Result<(), String> {
     let told = match options {
         TransferOptions::Import(options) => import::run(&options.0)?,
+        TransferOptions::Migrate(options) => migrate::run(&options.0)?,
         TransferOptions::Export(options) => export::run(&options.0)?,
     };
     if told.is_empty() {

@@ -30,15 +30,15 @@ use super::record::{Field, Fields, Form, Reader, Record, Shape};
 use super::{Server, is_temporary, shown};
 
 /// Bytes of a statement after which a batch ends.
-const BATCH_BYTES: usize = 1 << 20;
+pub(super) const BATCH_BYTES: usize = 1 << 20;
 /// How often a batch is tried that others are in the way of, or that meets a failing node.
-const ATTEMPTS: u32 = 120;
+pub(super) const ATTEMPTS: u32 = 120;
 /// The pause before it is tried again.
-const PAUSE: Duration = Duration::from_millis(500);
+pub(super) const PAUSE: Duration = Duration::from_millis(500);
 /// Errors that are shown of rows that are left out.
 const SHOWN_MAX: usize = 20;
 /// The error of a commit that nobody knows whether it took place.
-const OUTCOME_UNKNOWN: u16 = 1296;
+pub(super) const OUTCOME_UNKNOWN: u16 = 1296;
 
 /// What is done with a row whose key is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -234,6 +234,10 @@ impl Parser<'_> {
         if self.at_current_timestamp() {
             return self.current_timestamp().map(ColumnDefault::CurrentTimestamp);
         }
+        // MariaDB shows calls without parentheses around them: `DEFAULT uuid()`.
+        if self.at(Kind::Word) && self.next_is(Kind::Open, b'(') {
+            return self.primary().map(ColumnDefault::Expr);
+        }
         self.signed_literal().map(ColumnDefault::Literal)
     }
 
@@ -403,46 +407,53 @@ impl Parser<'_> {
         Ok(())
     }
 
+    /// Options that MariaDB shows and that MySQL has not, each with a number: they are of engines
+    /// that are not here.
+    fn mariadb_option(&self) -> Option<&'static str> {
+        ["page_checksum", "transactional"].into_iter().find(|name| self.at_text(name))
+    }
+
     /// Whether the word in hand begins an option of a table.
     pub(super) fn at_table_option(&self) -> bool {
-        matches!(
-            self.token.keyword,
-            K::AutoIncrement
-                | K::AutoextendSize
-                | K::AvgRowLength
-                | K::Char
-                | K::Character
-                | K::Charset
-                | K::Checksum
-                | K::Collate
-                | K::Comment
-                | K::Compression
-                | K::Connection
-                | K::Data
-                | K::Default
-                | K::DelayKeyWrite
-                | K::Encryption
-                | K::Engine
-                | K::EngineAttribute
-                | K::Index
-                | K::InsertMethod
-                | K::KeyBlockSize
-                | K::MaxRows
-                | K::MinRows
-                | K::Nodegroup
-                | K::PackKeys
-                | K::Password
-                | K::RowFormat
-                | K::SecondaryEngine
-                | K::SecondaryEngineAttribute
-                | K::StatsAutoRecalc
-                | K::StatsPersistent
-                | K::StatsSamplePages
-                | K::Storage
-                | K::TableChecksum
-                | K::Tablespace
-                | K::Union
-        )
+        self.mariadb_option().is_some()
+            || matches!(
+                self.token.keyword,
+                K::AutoIncrement
+                    | K::AutoextendSize
+                    | K::AvgRowLength
+                    | K::Char
+                    | K::Character
+                    | K::Charset
+                    | K::Checksum
+                    | K::Collate
+                    | K::Comment
+                    | K::Compression
+                    | K::Connection
+                    | K::Data
+                    | K::Default
+                    | K::DelayKeyWrite
+                    | K::Encryption
+                    | K::Engine
+                    | K::EngineAttribute
+                    | K::Index
+                    | K::InsertMethod
+                    | K::KeyBlockSize
+                    | K::MaxRows
+                    | K::MinRows
+                    | K::Nodegroup
+                    | K::PackKeys
+                    | K::Password
+                    | K::RowFormat
+                    | K::SecondaryEngine
+                    | K::SecondaryEngineAttribute
+                    | K::StatsAutoRecalc
+                    | K::StatsPersistent
+                    | K::StatsSamplePages
+                    | K::Storage
+                    | K::TableChecksum
+                    | K::Tablespace
+                    | K::Union
+            )
     }
 
     /// An option of a table, if one is next.
@@ -566,7 +577,14 @@ impl Parser<'_> {
                 name.push_str(" directory");
                 Ok(Some(TableOption::Text { name: name.into(), value: self.text()? }))
             }
-            _ => Ok(None),
+            _ => match self.mariadb_option() {
+                Some(name) => {
+                    self.option_word();
+                    let value = Some(self.number()?);
+                    Ok(Some(TableOption::Number { name: name.into(), value }))
+                }
+                None => Ok(None),
+            },
         }
     }
 
