@@ -11,7 +11,8 @@
 //! # Not here
 //! What is claimed: tables that are rebuilt (`ddl::rebuild`), temporary tables (`temporary`).
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 
 use client::{ClientOperation, OperationAction};
 use model::{ClusterState, ColumnType, ErrorCode, TableId, Value};
@@ -142,7 +143,8 @@ impl Claims {
 /// the same state of the cluster.
 #[derive(Debug, Default)]
 pub(crate) struct Way {
-    moves: Window,
+    /// Since when tables of claims are to be moved.
+    moves: RefCell<BTreeMap<&'static str, Instant>>,
     /// When a group was held last.
     held: Cell<Option<Instant>>,
 }
@@ -154,7 +156,19 @@ impl Way {
         let (now, cluster) = (kernel.now(), kernel.cluster());
         let waits = cluster.held.is_some() || cluster.group_to_spread().is_some();
         let was_held = self.held.get().is_some_and(|held| now.since(held) < WAY);
-        waits && was_held || claims.is_to_be_moved(&cluster) && self.moves.is_open(now)
+        waits && was_held || self.is_open(claims, claims.is_to_be_moved(&cluster), now)
+    }
+
+    /// Whether a table of claims is to be moved, and now is the time to let go of them: in all SQL
+    /// nodes alike, as all learn at about the same time that the table is to be moved.
+    fn is_open(&self, claims: &Claims, is_to_be_moved: bool, now: Instant) -> bool {
+        let mut moves = self.moves.borrow_mut();
+        if !is_to_be_moved {
+            moves.remove(claims.table);
+            return false;
+        }
+        let since = now.since(*moves.entry(claims.table).or_insert(now));
+        since.as_nanos() % WAY_EVERY.as_nanos() < WAY.as_nanos()
     }
 
     /// Takes note of a state of the cluster. A group that is held for its primaries to move is let
@@ -163,23 +177,6 @@ impl Way {
         if after.held.is_some() && after.held != before.held {
             self.held.set(Some(now));
         }
-    }
-}
-
-/// Some seconds in every minute, from when it is first looked at.
-#[derive(Debug, Default)]
-struct Window {
-    since: Cell<Option<Instant>>,
-}
-
-impl Window {
-    fn is_open(&self, now: Instant) -> bool {
-        let since = match self.since.get() {
-            Some(since) if now.since(since) < WAY_EVERY => since,
-            _ => now,
-        };
-        self.since.set(Some(since));
-        now.since(since) < WAY
     }
 }
 
@@ -202,14 +199,41 @@ pub(crate) async fn lock(
 
 #[cfg(test)]
 mod tests {
+    use model::ControlIndex;
+    use model::cluster::HeldGroup;
+
     use super::*;
 
+    const OTHERS: Claims = Claims { table: "#others", column: "n", width: 4 };
+
     #[test]
-    fn a_window_is_open_for_a_while_now_and_then() {
-        let window = Window::default();
-        let open = |second| window.is_open(Instant::ZERO + Duration::from_secs(second));
+    fn way_is_given_for_a_while_now_and_then() {
+        let way = Way::default();
+        let at = |second| Instant::ZERO + Duration::from_secs(second);
+        let open = |second| way.is_open(&ALTERATIONS, true, at(second));
+        assert!(!way.is_open(&ALTERATIONS, false, at(90)));
         assert!(open(100) && open(107));
         assert!(!open(108) && !open(139));
-        assert!(open(140) && !open(149));
+        // Looked at late: the times are those of all the same.
+        assert!(open(143) && !open(148) && !open(179) && open(180));
+        // Those of other claims are their own, and what comes next is no part of what was before.
+        assert!(way.is_open(&OTHERS, true, at(190)) && !open(190));
+        assert!(!way.is_open(&ALTERATIONS, false, at(191)));
+        assert!(open(192));
+    }
+
+    #[test]
+    fn claims_are_let_go_after_a_group_was_held() {
+        let way = Way::default();
+        let mut held = ClusterState::default();
+        held.held = Some(HeldGroup { group: 0, since: ControlIndex(7) });
+        let free = ClusterState::default();
+        let at = |second| Instant::ZERO + Duration::from_secs(second);
+        way.look(&free, &free, at(1));
+        assert_eq!(way.held.get(), None);
+        way.look(&free, &held, at(2));
+        way.look(&held, &held, at(3));
+        way.look(&held, &free, at(4));
+        assert_eq!(way.held.get(), Some(at(2)));
     }
 }

@@ -239,6 +239,12 @@ fn groups(config: &ClusterConfig, before: &ClusterState, after: &ClusterState) -
             let nodes = members(&group.nodes);
             let text = format!("node group {number}: the primaries are spread over {nodes} again");
             drafts.push(Draft::new(Level::Info, None, "primaries_spread", text));
+        } else if held && after.held.is_none() {
+            let text = format!(
+                "node group {number}: the primaries stay where they are, as a transaction stays \
+                 open there; it is tried again"
+            );
+            drafts.push(Draft::new(Level::Info, None, "primaries_stay", text));
         }
     }
     drafts
