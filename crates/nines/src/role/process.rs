@@ -193,6 +193,8 @@ fn let_clients_go(
                 ));
                 return Ok(after);
             }
+            // A thread has not even counted them.
+            None if waited >= *timeout => return Ok(after),
             Some(clients) if waited >= DRAIN_TOLD_AFTER && !told => {
                 let seconds = timeout.as_secs_f64();
                 (life.log)(&format!(
