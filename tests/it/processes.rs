@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{ErrorKind, Read};
 use std::net::{Ipv4Addr, TcpStream};
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -41,12 +42,17 @@ impl Counter {
         all(&mut session, &[&format!("INSERT INTO d.counts VALUES {}", rows.join(","))]);
         let stop = Arc::new(AtomicBool::new(false));
         let (told, counted) = (stop.clone(), Arc::new(AtomicI64::new(0)));
-        let counter = counted.clone();
+        let (counter, socket) = (counted.clone(), cluster.socket(sql));
         let thread = thread::spawn(move || {
             let mut done = 0;
             while !told.load(Ordering::SeqCst) {
                 let id = done % 32;
-                all(&mut session, &[&format!("UPDATE d.counts SET n = n + 1 WHERE id = {id}")]);
+                let update = format!("UPDATE d.counts SET n = n + 1 WHERE id = {id}");
+                while let Err(error) = session.execute(&update) {
+                    // An SQL node that restarts lets its clients go: the statement was not begun.
+                    assert_eq!(error.code(), Some(1053), "{update}: {error}");
+                    session = connect_again(&socket);
+                }
                 done += 1;
                 counter.store(done, Ordering::SeqCst);
             }
@@ -67,6 +73,18 @@ impl Counter {
         assert!(done > 0);
         let sum = number(&mut open(cluster, sql), "SELECT SUM(n) FROM d.counts");
         assert_eq!(sum, done, "every change that was acknowledged is there, once");
+    }
+}
+
+/// A connection to a node that is about to be there again.
+fn connect_again(socket: &Path) -> Session {
+    let began = Instant::now();
+    loop {
+        match Session::connect(socket) {
+            Ok(session) => return session,
+            Err(error) => assert!(began.elapsed() < PATIENCE, "{}: {error}", socket.display()),
+        }
+        thread::sleep(Duration::from_millis(20));
     }
 }
 

@@ -96,7 +96,9 @@ fn subjects(statement: &Statement, default: &str) -> Vec<(String, Option<String>
         Statement::CreateTable(create) => vec![of(&create.name)],
         Statement::AlterTable(alter) => vec![of(&alter.table)],
         Statement::DropTable(drop) => drop.tables.iter().map(of).collect(),
-        Statement::RenameTable(pairs) => pairs.iter().map(|(from, _)| of(from)).collect(),
+        Statement::RenameTable(pairs) => {
+            pairs.iter().flat_map(|(from, to)| [of(from), of(to)]).collect()
+        }
         Statement::CreateIndex(create) => vec![of(&create.table)],
         Statement::DropIndex(drop) => vec![of(&drop.table)],
         Statement::CreateView(create) => vec![of(&create.name)],
@@ -110,6 +112,25 @@ fn subjects(statement: &Statement, default: &str) -> Vec<(String, Option<String>
         }
         _ => vec![(default.to_owned(), None)],
     }
+}
+
+/// What becomes of a statement of which some subjects are followed. One that names others too does
+/// not run: tables of these names here are nobody's but the cluster's.
+fn fate_within(
+    statement: &Statement,
+    subjects: &[(String, Option<String>)],
+    is_taken: impl Fn(&(String, Option<String>)) -> bool,
+) -> Fate {
+    let taken = subjects.iter().filter(|subject| is_taken(subject)).count();
+    let fate = if taken == 0 { Fate::Left } else { fate(statement) };
+    if fate != Fate::Runs || taken == subjects.len() {
+        return fate;
+    }
+    Fate::Refused(
+        "it names tables that the filters of the channel let through, and others; do by hand what \
+         it does to the first, and go on behind it (CHANGE REPLICATION SOURCE TO SOURCE_LOG_POS)"
+            .to_owned(),
+    )
 }
 
 /// Errors that say that a statement has been done already, by whoever had begun it.
@@ -164,13 +185,13 @@ impl Applier {
                 return Err(SqlError::new(why.code(), "42000", text));
             }
         };
-        let subjects = subjects(&parsed.statement, &database);
         let is_taken = |(database, table): &(String, Option<String>)| {
             self.filter.takes_database(database)
                 && !is_of_server(database)
                 && table.as_ref().is_none_or(|table| self.filter.takes_table(database, table))
         };
-        let fate = if subjects.iter().any(is_taken) { fate(&parsed.statement) } else { Fate::Left };
+        let fate =
+            fate_within(&parsed.statement, &subjects(&parsed.statement, &database), is_taken);
         Ok(Meant { text, database, fate, is_followed_by_rows })
     }
 
@@ -238,5 +259,37 @@ impl Applier {
         variables.assign("time_zone", Some("+00:00".to_owned()));
         variables.assign("collation_connection", Some("utf8mb4_0900_ai_ci".to_owned()));
         self.session.database = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A source that drops a table that is followed, and one of another database, used to drop the
+    /// cluster's own table of that name.
+    #[test]
+    fn a_statement_about_tables_that_are_not_followed_does_not_run() {
+        let fate_of = |text: &str| {
+            let statement = sql_parser::parse(text.as_bytes(), sql_parser::SqlMode::default());
+            let statement = statement.unwrap_or_else(|_| panic!("{text}"));
+            let subjects = subjects(&statement, "shop");
+            fate_within(&statement, &subjects, |(database, _)| database == "shop")
+        };
+        for text in ["DROP TABLE x, shop.y", "RENAME TABLE x TO y", "CREATE TABLE x (a INT)"] {
+            assert_eq!(fate_of(text), Fate::Runs, "{text}");
+        }
+        for text in ["DROP TABLE prod.x, prod.y", "RENAME TABLE prod.x TO prod.y"] {
+            assert_eq!(fate_of(text), Fate::Left, "{text}");
+        }
+        let mixed = [
+            "DROP TABLE x, prod.orders",
+            "DROP VIEW x, prod.v",
+            "RENAME TABLE x TO prod.x",
+            "RENAME TABLE prod.x TO x",
+        ];
+        for text in mixed {
+            assert!(matches!(fate_of(text), Fate::Refused(_)), "{text}");
+        }
     }
 }
