@@ -225,8 +225,8 @@ mod tests {
     #[test]
     fn claims_are_let_go_after_a_group_was_held() {
         let way = Way::default();
-        let mut held = ClusterState::default();
-        held.held = Some(HeldGroup { group: 0, since: ControlIndex(7) });
+        let held = Some(HeldGroup { group: 0, since: ControlIndex(7) });
+        let held = ClusterState { held, ..ClusterState::default() };
         let free = ClusterState::default();
         let at = |second| Instant::ZERO + Duration::from_secs(second);
         way.look(&free, &free, at(1));
