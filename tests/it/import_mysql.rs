@@ -78,6 +78,11 @@ impl Bench {
         number(&mut self.session, &asked)
     }
 
+    fn is_read_only(&self) -> bool {
+        let mut session = self.source.session().expect("MariaDB lets root in");
+        number(&mut session, "SELECT @@global.read_only") == 1
+    }
+
     fn channels(&mut self) -> usize {
         self.session.query("SHOW REPLICA STATUS").expect("it may be asked").len()
     }
@@ -249,6 +254,12 @@ fn import_bank(jobs: &str) {
         assert!(told.contains("has caught up"), "{told}");
         let why = bench.refused("bank", &["--switch"]);
         assert!(why.contains("is not read-only"), "{why}");
+        // Writers that may write to a server which is read-only go on: all of it has to come here.
+        let options = ["--switch", "--set-source-read-only", "--no-compare"];
+        let why = bench.refused("bank", &options);
+        for part in ["was written to meanwhile", "The channel goes on", "not read-only any more"] {
+            assert!(why.contains(part), "{part}: {why}");
+        }
         ends.store(true, Ordering::Relaxed);
         writers.into_iter().map(|writer| writer.join().expect("it ends")).sum::<i64>()
     });
@@ -263,9 +274,10 @@ fn import_bank(jobs: &str) {
     all(&mut bench.session, &[change, more].concat());
     let why = bench.refused("bank", &["--switch", "--set-source-read-only"]);
     let count = format!("bank.move: {moves} rows there and {} here", moves + 1);
-    for part in ["bank.account: 60000 rows on both sides", &count, "stays read-only"] {
+    for part in ["bank.account: 60000 rows on both sides", &count, "not read-only any more"] {
         assert!(why.contains(part), "{part}: {why}");
     }
+    assert!(!bench.is_read_only(), "clients may write to the source again");
     assert!(!why.contains("bank.note"), "{why}");
     all(&mut bench.session, &[change, ["DELETE FROM bank.move WHERE id = -1"]].concat());
     let told = bench.done("bank", &["--switch", "--writes-stopped"]);
@@ -319,8 +331,20 @@ fn what_an_import_from_a_server_cannot_bring_is_told_together_and_nothing_is_lef
         bench.source.client(),
         "INSERT INTO odd.words VALUES (1, 'x'); INSERT INTO odd.good VALUES (2)",
     );
+    // What cannot be read is not alike.
+    execute(bench.source.client(), "ALTER TABLE odd.good ENGINE = MyISAM");
+    let why = bench.refused("odd", &[&options[..], &["--compare"]].concat());
+    assert!(why.contains("odd.good: engine MyISAM"), "{why}");
+    execute(bench.source.client(), "ALTER TABLE odd.good ENGINE = InnoDB");
+    // A channel that is stopped is found while clients may write.
     options.extend(["--switch", "--set-source-read-only"]);
+    all(&mut bench.session, &["STOP REPLICA FOR CHANNEL 'import'"]);
+    let why = bench.refused("odd", &options);
+    assert!(why.contains("somebody has stopped it"), "{why}");
+    assert!(!bench.is_read_only(), "the source was made read-only before the look");
+    all(&mut bench.session, &["START REPLICA FOR CHANNEL 'import'"]);
     let told = bench.done("odd", &options);
+    assert!(bench.is_read_only());
     assert!(told.contains("1 tables with 2 rows"), "{told}");
     assert_eq!(number(&mut bench.session, "SELECT COUNT(*) FROM odd.good"), 2);
 }
@@ -369,6 +393,70 @@ fn an_import_from_a_server_says_first_what_keeps_it_from_working() {
     let told = text_of(&run(command), "nines import");
     assert!(told.contains("0 rows of 1 tables"), "{told}");
     assert_eq!(bench.channels(), 0);
+}
+
+#[test]
+fn an_import_from_a_server_leaves_channels_and_tables_of_others_alone() {
+    let mut bench = Bench::new(&[]);
+    let tables: String = (0..60)
+        .map(|table| format!("CREATE TABLE many.a{table} (id INT PRIMARY KEY, n INT, KEY (n)); "))
+        .collect();
+    execute(
+        bench.source.client(),
+        &format!(
+            "CREATE DATABASE shop COLLATE utf8mb4_general_ci; CREATE TABLE shop.t (id INT PRIMARY \
+             KEY); CREATE DATABASE crm COLLATE utf8mb4_general_ci; CREATE TABLE crm.t (id INT \
+             PRIMARY KEY); CREATE DATABASE many COLLATE utf8mb4_general_ci; {tables} CREATE TABLE \
+             many.z (id INT PRIMARY KEY)"
+        ),
+    );
+    bench.done("shop", &[]);
+    // An import that had copied, and was to make its channel by the same name.
+    let journal = |database: &str, channel_made: bool| {
+        let what = format!("127.0.0.1:{} {database} without [], channel import", bench.port);
+        let text = format!(
+            "{{\"what\": \"{what}\", \"databases\": [], \"tables\": [], \"views\": [], \
+             \"copied\": {{\"position\": {{\"file\": \"log.000001\", \"offset\": 4}}, \"rows\": 0}}, \
+             \"channel_made\": {channel_made}}}"
+        );
+        let path = bench.place.at(&format!("127.0.0.1-{}-{database}.nines-import", bench.port));
+        std::fs::write(&path, text).expect("it is written");
+        path
+    };
+    let path = journal("crm", false);
+    let why = bench.refused("crm", &["--resume"]);
+    assert!(why.contains("is of something else") && why.contains("--channel"), "{why}");
+    let switch = ["--switch", "--set-source-read-only"];
+    let why = bench.refused("crm", &switch);
+    assert!(why.contains("is of something else"), "{why}");
+    let why = bench.refused("shop", &[&switch[..], &["--skip", "shop.t"]].concat());
+    assert!(why.contains("without shop.t"), "{why}");
+    assert!(!bench.is_read_only());
+    std::fs::remove_file(path).expect("it is there");
+    bench.done("shop", &switch);
+    execute(bench.source.client(), "SET GLOBAL read_only = OFF");
+    // After the switch an old journal begins no channel anew.
+    let path = journal("shop", true);
+    let why = bench.refused("shop", &["--resume"]);
+    assert!(why.contains("was made by this import, and is gone"), "{why}");
+    assert_eq!(bench.channels(), 0);
+    std::fs::remove_file(path).expect("it is there");
+    // Somebody makes a table while the import makes its own.
+    let mut command = bench.command("many", &[]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it is built");
+    let began = Instant::now();
+    while bench.session.execute("CREATE TABLE many.z (other INT)").is_err() {
+        assert!(began.elapsed() < PATIENCE, "the database was never made");
+        thread::sleep(Duration::from_millis(2));
+    }
+    all(&mut bench.session, &["INSERT INTO many.z VALUES (7)"]);
+    let why = bench.refused("many", &[]);
+    assert!(why.contains("is under way") || why.contains("1 tables"), "{why}");
+    let why = refused(&child.wait_with_output().expect("it ends"));
+    assert!(why.contains("many.z") && why.contains("1050"), "{why}");
+    assert_eq!(number(&mut bench.session, "SELECT other FROM many.z"), 7);
+    let left = "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = 'many'";
+    assert_eq!(number(&mut bench.session, left), 1, "what the import has made is gone");
 }
 
 /// Rows that take some seconds, at the source.

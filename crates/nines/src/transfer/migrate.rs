@@ -14,7 +14,7 @@
 //! 2. What is taken away was made by this import, as its journal says.
 //! # Not here
 //! Connections and snapshots (`source`), definitions (`schema`), rows (`copy`), the channel
-//! (`follow`), comparison (`compare`), options (`command`).
+//! (`follow`), comparison (`compare`), values that do not fit (`values`), options (`command`).
 
 mod address;
 pub(super) mod command;
@@ -24,6 +24,7 @@ mod follow;
 mod journal;
 mod schema;
 mod source;
+mod values;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -242,10 +243,15 @@ fn check(migration: &Migration) -> Result<String, String> {
     let (Prepared { mut source, mut target, facts }, mut problems) = prepare(migration)?;
     problems.extend(in_the_way(migration, &mut target)?);
     all(&problems)?;
-    let mut journal = Journal::open(&migration.journal, &migration.what(), false)?;
     let (definitions, mut refusals) = schema::read(migration, &facts, &mut source)?;
+    // A journal of its own: that of an import stays as it is.
+    let mut path = migration.journal.clone().into_os_string();
+    path.push("-check");
+    let mut journal = Journal::open(&PathBuf::from(path), &migration.what(), false)?;
     refusals.extend(made_or_undone(&definitions, &mut target, &mut journal, true)?);
+    journal.remove();
     refused(&refusals)?;
+    all(&values::check(migration, &definitions, &mut source, &mut target, true)?)?;
     tell_left_behind(migration, &mut source)?;
     Ok(format!(
         "{} ({}): {} tables and {} views can be imported",
@@ -267,7 +273,6 @@ fn made_or_undone(
     let refusals = schema::create(definitions, target, journal)?;
     if is_trial || !refusals.is_empty() {
         schema::undo(target, journal)?;
-        journal.remove();
     }
     Ok(refusals)
 }
@@ -280,7 +285,7 @@ fn import(migration: &Migration) -> Result<String, String> {
     if migration.resumes && before.is_none() {
         tell("the copy had not ended, and its snapshot is gone: it is begun again");
         all(&problems)?;
-        schema::undo(&mut target, &journal)?;
+        schema::undo(&mut target, &mut journal)?;
     }
     if before.is_none() {
         problems.extend(in_the_way(migration, &mut target)?);
@@ -289,8 +294,8 @@ fn import(migration: &Migration) -> Result<String, String> {
     let copied = match before {
         Some(copied) => copied,
         None => {
-            let position = copy(migration, &facts, &mut source, &mut target, &mut journal);
-            position.map_err(|why| resumable(&why, &journal))?
+            let copied = copy(migration, &facts, &mut source, &mut target, &mut journal);
+            copied.map_err(|why| resumable(&why, &journal))?
         }
     };
     let seconds = began.elapsed().as_secs_f64();
@@ -304,7 +309,8 @@ fn import(migration: &Migration) -> Result<String, String> {
     // What was idle during the copy may be closed.
     let (mut source, _) = migration.connect_source()?;
     let mut target = migration.connect_target()?;
-    let followed = follow::begin(migration, &mut target, position, facts.is_encrypted)
+    let encrypted = facts.is_encrypted;
+    let followed = follow::begin(migration, &mut target, position, encrypted, &mut journal)
         .and_then(|()| follow::catch_up(migration, &mut source, &mut target));
     let end = followed.map_err(|why| resumable(&why, &journal))?;
     journal.remove();
@@ -337,11 +343,16 @@ fn copy(
     let (definitions, mut refusals) = schema::read(migration, facts, source)?;
     refusals.extend(made_or_undone(&definitions, target, journal, !refusals.is_empty())?);
     refused(&refusals)?;
+    let problems = values::check(migration, &definitions, source, target, false)?;
+    if !problems.is_empty() {
+        schema::undo(target, journal)?;
+    }
+    all(&problems)?;
     tell_left_behind(migration, source)?;
     let mut snapshot = source::snapshot(migration, facts)?;
     // What was changed between the definitions and the snapshot would be changed twice.
-    let (now, _) = schema::read(migration, facts, source)?;
-    if now != definitions {
+    let (now, refusals) = schema::read(migration, facts, source)?;
+    if now != definitions || !refusals.is_empty() {
         return Err("definitions of the source were changed meanwhile".to_owned());
     }
     let tables: Vec<(String, String, u64)> = definitions
@@ -352,7 +363,8 @@ fn copy(
     let rows = copy::run(migration, &mut snapshot, &tables)?;
     let copied = Copied { position: snapshot.position.clone(), rows };
     journal.entries.copied = Some(copied.clone());
-    journal.save()?;
+    // What is not written down cannot be gone on with.
+    journal.save().inspect_err(|_| journal.entries.copied = None)?;
     Ok(copied)
 }
 

@@ -24,7 +24,7 @@ use crate::transfer::shown;
 pub(super) fn run(migration: &Migration, facts: &Facts) -> Result<String, String> {
     let (mut source, _) = migration.connect_source()?;
     let mut target = migration.connect_target()?;
-    let (definitions, _) = schema::read(migration, facts, &mut source)?;
+    let (definitions, refusals) = schema::read(migration, facts, &mut source)?;
     let left_out = status(migration, &mut target)
         .map_err(|why| shown(&why))?
         .map(|status| status.left_out())
@@ -35,8 +35,12 @@ pub(super) fn run(migration: &Migration, facts: &Facts) -> Result<String, String
         .filter(|table| !left_out.contains(&table.full()))
         .map(|table| (table.database.clone(), table.name.clone()))
         .collect();
+    // What cannot be read cannot be called alike.
+    let is_taken = |refusal: &String| !left_out.iter().any(|full| is_of(refusal, full));
+    let unread: Vec<String> = refusals.into_iter().filter(is_taken).collect();
+    let all = tables.len() + unread.len();
     let next = AtomicUsize::new(0);
-    let (rows, differences) = (Mutex::new(0), Mutex::new(Vec::new()));
+    let (rows, differences) = (Mutex::new(0), Mutex::new(unread));
     let held = |why: String| differences.lock().unwrap_or_else(PoisonError::into_inner).push(why);
     thread::scope(|scope| {
         for _ in 0..migration.jobs.min(tables.len()) {
@@ -68,9 +72,14 @@ pub(super) fn run(migration: &Migration, facts: &Facts) -> Result<String, String
         "{} of {} tables differ, or cannot be compared (writes that are under way differ too):\n  \
          {}",
         differences.len(),
-        tables.len(),
+        all,
         differences.join("\n  ")
     ))
+}
+
+/// Whether a refusal is of the table or view of this name.
+fn is_of(refusal: &str, full: &str) -> bool {
+    refusal.strip_prefix(full).is_some_and(|rest| rest.starts_with(':'))
 }
 
 /// Compares a table; its rows.
@@ -159,4 +168,16 @@ pub(super) fn raise_counters(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_of_just_one_table() {
+        let refusal = "d.t: engine MyISAM has no snapshots";
+        assert!(is_of(refusal, "d.t"));
+        assert!(!is_of(refusal, "d.") && !is_of(refusal, "") && !is_of("d.t2: x", "d.t"));
+    }
 }

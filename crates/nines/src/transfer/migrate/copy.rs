@@ -5,7 +5,8 @@
 //!
 //! # Guarantees
 //! 1. A row is there once. A batch of which nobody knows whether it was committed is written again
-//!    over what is there, by the primary key; a table without one is emptied and read again.
+//!    over what is there, by the primary key; a table without one is emptied and read again, three
+//!    times at most.
 //! 2. Values are the source's bytes: texts in UTF-8, all others as they are. A value is one
 //!    literal: nothing of the source is read as SQL.
 //! 3. Memory is bounded: a few batches for each thread, and a batch ends after a megabyte.
@@ -33,6 +34,8 @@ use crate::transfer::{is_temporary, shown};
 const CUT_ROWS: u64 = 50_000;
 const PIECE_ROWS: u64 = 100_000;
 const PIECES_MAX: u64 = 1_024;
+/// How often a table without a key is read.
+const READS_MAX: u32 = 3;
 /// How often progress is told to a terminal, and as lines.
 const TELLS: Duration = Duration::from_secs(1);
 const TELLS_LINE: Duration = Duration::from_secs(10);
@@ -291,7 +294,9 @@ impl Work<'_> {
         let statement = format!("{}{}", of.select, condition.unwrap_or_default());
         // Without a key, what is sent has to be known before the next is.
         let is_alone = of.table.key.is_empty();
+        let mut reads = 0;
         loop {
+            reads += 1;
             let mut batch = Batch { of: of.clone(), rows: Vec::new() };
             let (mut bytes, mut rows, mut outcome) = (0, 0_u64, Ok(()));
             let mut send = |batch: &mut Batch| {
@@ -343,6 +348,12 @@ impl Work<'_> {
                     return Ok(());
                 }
                 Err(NotSent::Failed(why)) => return Err(why),
+                Err(NotSent::Unknown) if reads == READS_MAX => {
+                    return Err(format!(
+                        "it has no primary key, and {reads} times a connection here was lost while \
+                         its rows were sent: look at the log of the SQL node, or give it a key"
+                    ));
+                }
                 Err(NotSent::Unknown) => self.empty(own, of)?,
             }
         }
@@ -437,7 +448,7 @@ impl Work<'_> {
             },
         };
         let sent = open.execute(statement).map(|_| ());
-        if matches!(sent, Err(QueryError::Lost(_))) {
+        if sent.as_ref().is_err_and(closes) {
             *session = None;
         }
         sent
@@ -468,6 +479,12 @@ impl Work<'_> {
             let _ = io::stderr().write_all(b"\n");
         }
     }
+}
+
+/// Whether the server closes a connection with this error: it is shut down, or a packet is too long
+/// or in disorder.
+fn closes(error: &QueryError) -> bool {
+    matches!(error.code(), None | Some(1053 | 1153..=1161))
 }
 
 /// Rows, their pace, and what is left by what the source estimates.
@@ -542,6 +559,13 @@ mod tests {
         ] {
             assert!(of(kind, Some(bad)).is_err(), "{kind:?} {bad:?}");
         }
+    }
+
+    #[test]
+    fn a_session_ends_with_a_packet_that_is_too_long() {
+        let refused = |code| QueryError::Refused(code, String::new());
+        assert!(closes(&refused(1153)) && closes(&QueryError::Lost(io::Error::other("x"))));
+        assert!(!closes(&refused(1062)) && !closes(&refused(1205)));
     }
 
     #[test]

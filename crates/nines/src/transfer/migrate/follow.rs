@@ -4,8 +4,10 @@
 //! Making the channel ([`begin`]), waiting until it has caught up ([`catch_up`]), and switching
 //! over ([`switch`]).
 //! # Guarantees
-//! Nothing is switched over while the source may be written to, or while the channel lacks anything
-//! of its log.
+//! 1. Nothing is switched over while the source may be written to, or while the channel lacks
+//!    anything of its log. The last look is at a channel that is stopped.
+//! 2. A channel that follows anything else than this import is left alone.
+//! 3. A switch that fails leaves the channel running, and the source as writable as it was.
 //! # Not here
 //! Applying the log: SQL nodes do it, whether this program runs or not.
 
@@ -15,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use mysql_client::{QueryError, Session};
 
+use super::journal::Journal;
 use super::source::{Facts, Kind, Position, cell, facts, log_end, variable};
 use super::{Encryption, Migration, compare, tell};
 use crate::transfer::column::{name, text};
@@ -27,6 +30,8 @@ const TELLS: Duration = Duration::from_secs(5);
 const WITHOUT_CONNECTION: Duration = Duration::from_secs(60);
 /// How long a cluster that has lost a node is waited for.
 const RECOVERS_WITHIN: Duration = Duration::from_secs(60);
+/// How often a channel is stopped at the end of a log that goes on growing.
+const STOPS: u32 = 10;
 /// There is no channel, or none of this name.
 const NO_CHANNEL: [u16; 2] = [1200, 3074];
 
@@ -46,10 +51,62 @@ impl Status {
         }
     }
 
+    /// That the channel follows just what this import takes.
+    ///
+    /// # Errors
+    /// What it follows instead, with the remedy.
+    fn check_own(&self, migration: &Migration) -> Result<(), String> {
+        let address = &migration.address;
+        let server = (self.value("Source_Host"), self.value("Source_Port"));
+        let skipped: Vec<String> =
+            migration.skip.iter().map(|(database, table)| format!("{database}.{table}")).collect();
+        let is_own = server == (address.host.as_str(), &*address.port.to_string())
+            && parts(self.value("Replicate_Do_DB")) == parts(&address.databases.join(","))
+            && parts(self.value("Replicate_Ignore_Table")) == parts(&skipped.join(","));
+        if is_own {
+            return Ok(());
+        }
+        let told = |databases: &str, without: &str| {
+            let databases = if databases.is_empty() { "all databases" } else { databases };
+            let without = if without.is_empty() { "no table" } else { without };
+            format!("{databases} without {without}")
+        };
+        Err(format!(
+            "channel `{}` is of something else: it follows {}:{}, {}, and this import is of {}, \
+             {}. Name the channel of this import by --channel, and give its options (--skip)",
+            migration.channel,
+            server.0,
+            server.1,
+            told(self.value("Replicate_Do_DB"), self.value("Replicate_Ignore_Table")),
+            address.server(),
+            told(&address.databases.join(","), &skipped.join(","))
+        ))
+    }
+
+    /// Whether the channel is just made by this import from a place on: it has no filter yet, and
+    /// nobody has started it.
+    fn is_just_made(&self, migration: &Migration, position: &Position) -> bool {
+        let address = &migration.address;
+        let is_bare =
+            self.0.iter().all(|(name, value)| !name.starts_with("Replicate_") || value.is_empty());
+        is_bare
+            && self.value("Source_Host") == address.host
+            && self.value("Source_Port") == address.port.to_string()
+            && self.value("Replica_SQL_Running") != "Yes"
+            && self.applied() == *position
+    }
+
     /// The tables that the channel leaves out.
     pub(super) fn left_out(&self) -> Vec<String> {
         self.value("Replicate_Ignore_Table").split(',').map(str::to_owned).collect()
     }
+}
+
+/// The parts of a list of a status, in one order.
+fn parts(list: &str) -> Vec<&str> {
+    let mut parts: Vec<&str> = list.split(',').collect();
+    parts.sort_unstable();
+    parts
 }
 
 /// What is known of the channel; none if it is not there.
@@ -109,26 +166,42 @@ fn statements(migration: &Migration, position: &Position, is_encrypted: bool) ->
     [change, filter]
 }
 
-/// Makes the channel, unless an import that was ended has made it, and starts it.
+/// Makes the channel, unless an import that was ended has made it, and starts it. The journal says
+/// that it was made.
 pub(super) fn begin(
     migration: &Migration,
     target: &mut Session,
     position: &Position,
     is_encrypted: bool,
+    journal: &mut Journal,
 ) -> Result<(), String> {
     let said = |why: QueryError| of_channel(migration, &why);
     let channel = text(&migration.channel);
     let [change, filter] = statements(migration, position, is_encrypted);
     match status(migration, target).map_err(said)? {
+        // It would change again what came after the copy.
+        None if journal.entries.channel_made => {
+            return Err(format!(
+                "channel `{}` was made by this import, and is gone: it was switched over, or \
+                 somebody has removed it. If all is here, remove {}; else DROP the databases here, \
+                 remove that file, and import anew",
+                migration.channel,
+                migration.journal.display()
+            ));
+        }
         None => {
             target.query(&change).map_err(said)?;
             target.query(&filter).map_err(said)?;
         }
-        // It is there, and may be without its filter; then nobody has started it.
-        Some(status) if status.value("Replicate_Do_DB").is_empty() => {
+        // The import ended before it gave the channel its filter.
+        Some(status) if status.is_just_made(migration, position) => {
             target.query(&filter).map_err(said)?;
         }
-        Some(_) => {}
+        Some(status) => status.check_own(migration)?,
+    }
+    if !journal.entries.channel_made {
+        journal.entries.channel_made = true;
+        journal.save()?;
     }
     target.query(&format!("START REPLICA FOR CHANNEL {channel}")).map_err(said)?;
     Ok(())
@@ -241,37 +314,50 @@ pub(super) fn switch(migration: &Migration) -> Result<String, String> {
             migration.channel
         )
     })?;
-    let follows = (found.value("Source_Host"), found.value("Source_Port"));
-    if follows != (migration.address.host.as_str(), &*migration.address.port.to_string()) {
-        let (host, port) = follows;
-        let channel = &migration.channel;
-        return Err(format!("channel `{channel}` follows {host}:{port}, and not {server}"));
-    }
+    found.check_own(migration)?;
     let facts = facts(&mut source, is_encrypted).map_err(at_source)?;
-    if migration.sets_read_only {
+    // A cluster has the variable, and refuses nobody.
+    let is_read_only = facts.kind != Kind::Nines
+        && variable(&mut source, "read_only")
+            .map_err(at_source)?
+            .is_some_and(|value| value == "ON");
+    if !migration.writes_stopped && !is_read_only {
+        if facts.kind == Kind::Nines {
+            return Err(format!(
+                "{server} is a cluster, which cannot be read-only, so more may come after the \
+                 switch: stop its writers and say --writes-stopped"
+            ));
+        }
+        if !migration.sets_read_only {
+            return Err(format!(
+                "{server} is not read-only, so more may come after the switch: say \
+                 --set-source-read-only, or stop its writers and say --writes-stopped"
+            ));
+        }
+    }
+    // A channel that cannot go on is found while clients may still write.
+    catch_up(migration, &mut source, &mut target)?;
+    let sets = migration.sets_read_only && !is_read_only && facts.kind != Kind::Nines;
+    if sets {
         source.query("SET GLOBAL read_only = ON").map_err(|why| {
             format!("{}; or stop its writers, and say --writes-stopped", migration.at_source(&why))
         })?;
     }
-    let is_read_only =
-        variable(&mut source, "read_only").map_err(at_source)?.is_some_and(|value| value == "ON");
-    // A cluster has the variable, and refuses nobody.
-    let is_read_only = is_read_only && facts.kind != Kind::Nines;
-    if !migration.writes_stopped && !is_read_only {
-        let set = if facts.kind == Kind::Nines { "" } else { "say --set-source-read-only, or " };
-        return Err(format!(
-            "{server} is not read-only, so more may come after the switch: {set}stop its writers \
-             and say --writes-stopped"
-        ));
-    }
     finish(migration, &facts, &mut source, &mut target).map_err(|why| {
-        if migration.sets_read_only {
-            format!(
-                "{why}\nThe channel goes on, and {server} stays read-only: SET GLOBAL read_only = \
-                 OFF there lets clients go on writing"
-            )
-        } else {
-            why
+        if !sets {
+            return why;
+        }
+        let again = || -> Result<(), String> {
+            let (mut source, _) = migration.connect_source()?;
+            let set = source.query("SET GLOBAL read_only = OFF");
+            set.map(|_| ()).map_err(|why| migration.at_source(&why))
+        };
+        match again() {
+            Ok(()) => format!("{why}\n{server} is not read-only any more: clients go on there"),
+            Err(error) => format!(
+                "{why}\n{server} stays read-only ({error}): SET GLOBAL read_only = OFF there lets \
+                 clients go on writing"
+            ),
         }
     })
 }
@@ -290,30 +376,108 @@ fn finish(
     } else {
         "not compared".to_owned()
     };
-    let end = log_end(source).map_err(|why| migration.at_source(&why))?;
-    if end.is_none_or(|(end, _)| !reached.has_reached(&end)) {
-        if !migration.writes_stopped {
-            return Err(format!(
-                "{server} was written to meanwhile. Stop what writes there (accounts with SUPER or \
-                 READ ONLY ADMIN may write to a server that is read-only), and try again"
-            ));
-        }
-        // Other databases of the source are in its log too.
-        reached = catch_up(migration, source, target)?;
-    }
+    // What was idle during the comparison may be closed.
+    (*source, _) = migration.connect_source()?;
+    *target = migration.connect_target()?;
     compare::raise_counters(migration, source, target)?;
-    let channel = text(&migration.channel);
-    for statement in ["STOP REPLICA", "RESET REPLICA ALL"] {
-        target
-            .query(&format!("{statement} FOR CHANNEL {channel}"))
-            .map_err(|why| of_channel(migration, &why))?;
+    // Other databases of the source are in its log too, and only a server that is read-only keeps
+    // them still.
+    let attempts = if migration.writes_stopped { STOPS } else { 1 };
+    for attempt in 1..=attempts {
+        match stop(migration, source, target, &reached) {
+            Ok(()) => break,
+            Err(Unstopped::Failed(why)) => return Err(restarted(migration, target, &why)),
+            Err(Unstopped::Moved) if attempt < attempts => {
+                start(migration, target)?;
+                reached = catch_up(migration, source, target)?;
+            }
+            Err(Unstopped::Moved) => {
+                let why = if migration.writes_stopped {
+                    "stop what writes to other databases there too, or say --set-source-read-only"
+                } else {
+                    "stop what writes there (accounts with SUPER or READ ONLY ADMIN may write to a \
+                     server that is read-only), and try again"
+                };
+                let why = format!("{server} was written to meanwhile: {why}");
+                return Err(restarted(migration, target, &why));
+            }
+        }
     }
+    remove(migration, target).map_err(|why| restarted(migration, target, &why))?;
     // Nothing is left that could be resumed.
     let _ = std::fs::remove_file(&migration.journal);
     Ok(format!(
         "{told}; all up to {reached} of {server} is here, and the channel is removed: point the \
          clients here"
     ))
+}
+
+/// Why a channel is not at the end of the source's log for good.
+enum Unstopped {
+    /// The log has more by now.
+    Moved,
+    Failed(String),
+}
+
+/// Stops the channel, and looks whether all of the source's log is applied, and none has come after
+/// `reached`.
+fn stop(
+    migration: &Migration,
+    source: &mut Session,
+    target: &mut Session,
+    reached: &Position,
+) -> Result<(), Unstopped> {
+    let of_channel = |why: QueryError| Unstopped::Failed(of_channel(migration, &why));
+    target
+        .query(&format!("STOP REPLICA FOR CHANNEL {}", text(&migration.channel)))
+        .map_err(of_channel)?;
+    let end = log_end(source).map_err(|why| Unstopped::Failed(migration.at_source(&why)))?;
+    let applied = status(migration, target).map_err(of_channel)?.map(|status| status.applied());
+    let (Some((end, _)), Some(applied)) = (end, applied) else {
+        let why = "the channel, or the log of the source, is gone meanwhile";
+        return Err(Unstopped::Failed(why.to_owned()));
+    };
+    if is_done(&end, &applied, reached) { Ok(()) } else { Err(Unstopped::Moved) }
+}
+
+/// Whether a channel that is stopped has all of a log. What came after the comparison is not
+/// compared, so the log has to end where it did then.
+fn is_done(end: &Position, applied: &Position, reached: &Position) -> bool {
+    applied.has_reached(end) && reached.has_reached(end)
+}
+
+fn start(migration: &Migration, target: &mut Session) -> Result<(), String> {
+    let statement = format!("START REPLICA FOR CHANNEL {}", text(&migration.channel));
+    target.query(&statement).map(|_| ()).map_err(|why| of_channel(migration, &why))
+}
+
+/// Lets the channel go on after a switch that failed; what is told of both.
+fn restarted(migration: &Migration, target: &mut Session, why: &str) -> String {
+    let started = start(migration, target).or_else(|_| {
+        *target = migration.connect_target()?;
+        start(migration, target)
+    });
+    match started {
+        Ok(()) => format!("{why}\nThe channel goes on"),
+        Err(error) => format!(
+            "{why}\nThe channel may be stopped ({error}): START REPLICA FOR CHANNEL {}",
+            text(&migration.channel)
+        ),
+    }
+}
+
+/// Removes the channel.
+fn remove(migration: &Migration, target: &mut Session) -> Result<(), String> {
+    let statement = format!("RESET REPLICA ALL FOR CHANNEL {}", text(&migration.channel));
+    let Err(why) = target.query(&statement) else { return Ok(()) };
+    if why.code().is_none() {
+        // Its answer is lost; perhaps it was done.
+        *target = migration.connect_target()?;
+        if matches!(status(migration, target), Ok(None)) {
+            return Ok(());
+        }
+    }
+    Err(of_channel(migration, &why))
 }
 
 /// An error that the channel is told of.
@@ -330,6 +494,63 @@ pub(super) fn whole(row: &[Option<String>], at: usize) -> Option<u64> {
 mod tests {
     use super::*;
     use crate::transfer::migrate::tests::migration;
+
+    fn status_of(values: &[(&str, &str)]) -> Status {
+        Status(values.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect())
+    }
+
+    #[test]
+    fn a_channel_of_something_else_is_not_taken_for_ones_own() {
+        let mut migration = migration("mysql://u@h/shop,crm");
+        let own = [
+            ("Source_Host", "h"),
+            ("Source_Port", "3306"),
+            ("Replicate_Do_DB", "crm,shop"),
+            ("Replicate_Ignore_Table", ""),
+        ];
+        assert_eq!(status_of(&own).check_own(&migration), Ok(()));
+        for (name, value) in [
+            ("Source_Host", "other"),
+            ("Source_Port", "3307"),
+            ("Replicate_Do_DB", "shop"),
+            ("Replicate_Do_DB", ""),
+            ("Replicate_Ignore_Table", "shop.t"),
+        ] {
+            let mut other = own.to_vec();
+            other.retain(|(of, _)| *of != name);
+            other.push((name, value));
+            let why = status_of(&other).check_own(&migration).expect_err(name);
+            assert!(why.contains("--channel"), "{why}");
+        }
+        migration.skip = vec![("shop".to_owned(), "t".to_owned())];
+        assert!(status_of(&own).check_own(&migration).is_err(), "it follows shop.t");
+        let bare = |position: &str, runs: &str, wild: &str| {
+            status_of(&[
+                ("Source_Host", "h"),
+                ("Source_Port", "3306"),
+                ("Replicate_Wild_Do_Table", wild),
+                ("Replica_SQL_Running", runs),
+                ("Relay_Source_Log_File", "log.1"),
+                ("Exec_Source_Log_Pos", position),
+            ])
+            .is_just_made(&migration, &position_of("log.1", 4))
+        };
+        assert!(bare("4", "No", ""));
+        assert!(!bare("5", "No", "") && !bare("4", "Yes", "") && !bare("4", "No", "d.%"));
+    }
+
+    fn position_of(file: &str, offset: u64) -> Position {
+        Position { file: file.to_owned(), offset }
+    }
+
+    #[test]
+    fn a_log_that_grew_after_the_comparison_is_not_done() {
+        let at = |offset| position_of("log.1", offset);
+        assert!(is_done(&at(9), &at(9), &at(9)));
+        assert!(!is_done(&at(10), &at(9), &at(9)), "it came and is not applied");
+        assert!(!is_done(&at(10), &at(10), &at(9)), "it is applied and not compared");
+        assert!(!is_done(&position_of("log.2", 4), &at(9), &at(9)));
+    }
 
     #[test]
     fn a_channel_is_told_names_and_texts_as_they_are() {

@@ -18,6 +18,7 @@ use super::Migration;
 use super::journal::Journal;
 use super::source::{Facts, Kind, cell, list};
 use crate::transfer::column::{name, text};
+use crate::transfer::import::OUTCOME_UNKNOWN;
 use crate::transfer::shown;
 
 /// What there is at a source.
@@ -262,14 +263,6 @@ pub(super) fn create(
     let others: Vec<String> = others
         .filter(|name| !names.contains(name) && !name.eq_ignore_ascii_case("information_schema"))
         .collect();
-    let entries = &mut journal.entries;
-    entries.databases = names.iter().filter(|name| !is_there(name)).cloned().collect();
-    let pairs = |objects: &[Object]| -> Vec<(String, String)> {
-        objects.iter().map(|one| (one.database.clone(), one.name.clone())).collect()
-    };
-    (entries.tables, entries.views) = (pairs(&definitions.tables), pairs(&definitions.views));
-    entries.copied = None;
-    journal.save()?;
     for Database { name: database, charset, collation } in &definitions.databases {
         if is_there(database) {
             continue;
@@ -280,7 +273,13 @@ pub(super) fn create(
             text(charset),
             text(collation)
         );
+        journal.entries.databases.push(database.clone());
+        journal.save()?;
         if let Err(why) = target.query(&statement) {
+            if is_unmade(&why) {
+                journal.entries.databases.pop();
+                journal.save()?;
+            }
             refusals.push(format!("database {database}: {}", refused(why)?));
         }
     }
@@ -288,7 +287,7 @@ pub(super) fn create(
         return Ok(refusals);
     }
     for table in &definitions.tables {
-        if let Err(why) = make(target, table, false, &others)? {
+        if let Err(why) = make(target, journal, table, false, &others)? {
             refusals.push(format!("{}: {why}", table.full()));
         }
     }
@@ -297,7 +296,7 @@ pub(super) fn create(
     while !left.is_empty() {
         let mut failed = Vec::new();
         for view in &left {
-            if let Err(why) = make(target, view, true, &others)? {
+            if let Err(why) = make(target, journal, view, true, &others)? {
                 failed.push((*view, why));
             }
         }
@@ -311,9 +310,10 @@ pub(super) fn create(
 }
 
 /// Makes a table or a view that names nothing of other databases; the inner error is why it is
-/// refused.
+/// refused. Its name is in the journal from just before, unless nothing was made.
 fn make(
     target: &mut Session,
+    journal: &mut Journal,
     object: &Object,
     is_view: bool,
     others: &[String],
@@ -322,13 +322,31 @@ fn make(
         Ok(statement) => statement,
         Err(why) => return Ok(Err(why)),
     };
-    let made = target
-        .query(&format!("USE {}", name(&object.database)))
-        .and_then(|_| target.query(&statement));
-    match made {
-        Ok(_) => Ok(Ok(())),
-        Err(why) => Ok(Err(refused(why)?)),
+    if let Err(why) = target.query(&format!("USE {}", name(&object.database))) {
+        return Ok(Err(refused(why)?));
     }
+    let names = |journal: &mut Journal, adds: bool| {
+        let entries = &mut journal.entries;
+        let list = if is_view { &mut entries.views } else { &mut entries.tables };
+        if adds {
+            list.push((object.database.clone(), object.name.clone()));
+        } else {
+            list.pop();
+        }
+        journal.save()
+    };
+    names(journal, true)?;
+    let Err(why) = target.query(&statement) else { return Ok(Ok(())) };
+    if is_unmade(&why) {
+        // What is there of this name is somebody else's.
+        names(journal, false)?;
+    }
+    Ok(Err(refused(why)?))
+}
+
+/// Whether an error says that nothing was made.
+fn is_unmade(why: &QueryError) -> bool {
+    why.code().is_some_and(|code| code != OUTCOME_UNKNOWN)
 }
 
 /// What a server says that refuses; a lost connection is an error.
@@ -356,6 +374,8 @@ fn examine(text: &str, wanted: &str, is_view: bool, others: &[String]) -> Result
             let name = &create.name;
             if is_plain
                 && !create.temporary
+                // It would take what somebody else has made for what this import has.
+                && !create.if_not_exists
                 && name.schema.is_none()
                 && name.name.as_str() == wanted
             {
@@ -423,8 +443,8 @@ fn adapt(body: &mut TableBody) -> bool {
     is_changed
 }
 
-/// Takes away what the journal says that this import has made.
-pub(super) fn undo(target: &mut Session, journal: &Journal) -> Result<(), String> {
+/// Takes away what the journal says that this import has made, and from the journal.
+pub(super) fn undo(target: &mut Session, journal: &mut Journal) -> Result<(), String> {
     let said = |why: QueryError| shown(&why);
     target.query("SET SESSION foreign_key_checks = 0").map_err(said)?;
     for (kind, objects) in [("VIEW", &journal.entries.views), ("TABLE", &journal.entries.tables)] {
@@ -437,6 +457,7 @@ pub(super) fn undo(target: &mut Session, journal: &Journal) -> Result<(), String
             }
         }
     }
+    let mut left = Vec::new();
     for database in &journal.entries.databases {
         let rows = target
             .query(&format!(
@@ -447,9 +468,13 @@ pub(super) fn undo(target: &mut Session, journal: &Journal) -> Result<(), String
         // What somebody else has made there stays.
         if rows.first().map(|row| cell(row, 0)).as_deref() == Some("0") {
             target.query(&format!("DROP DATABASE IF EXISTS {}", name(database))).map_err(said)?;
+        } else {
+            left.push(database.clone());
         }
     }
-    Ok(())
+    let entries = &mut journal.entries;
+    (entries.databases, entries.tables, entries.views) = (left, Vec::new(), Vec::new());
+    journal.save()
 }
 
 /// The text without the counter of AUTO_INCREMENT, which stands behind the last parenthesis.
@@ -486,6 +511,8 @@ mod tests {
             ("CREATE TABLE t LIKE mysql.user", false),
             ("CREATE TABLE t AS SELECT * FROM mysql.user", false),
             ("CREATE TEMPORARY TABLE t (a INT)", false),
+            ("CREATE TABLE IF NOT EXISTS t (a INT)", false),
+            ("CREATE VIEW IF NOT EXISTS t AS SELECT 1", true),
             ("CREATE OR REPLACE VIEW t AS SELECT 1", true),
             ("CREATE VIEW u AS SELECT 1", true),
             ("CREATE VIEW other.t AS SELECT 1", true),
