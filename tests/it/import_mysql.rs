@@ -325,7 +325,25 @@ fn what_an_import_from_a_server_cannot_bring_is_told_together_and_nothing_is_lef
     let why = bench.refused("odd", &options);
     assert!(why.contains("refers to odd.words") && why.contains("odd.of_words"), "{why}");
     options.extend(["--skip", "odd.of_isam", "--skip", "odd.of_words"]);
+    // Values that no statement here can have, or no table.
+    execute(
+        bench.source.client(),
+        "USE odd; SET sql_mode = ''; CREATE TABLE long_one (id INT PRIMARY KEY, b LONGBLOB); \
+         INSERT INTO long_one VALUES (1, repeat('x', 3000000)); \
+         CREATE TABLE en (id INT PRIMARY KEY, e ENUM('x', 'y')); INSERT INTO en VALUES (1, 'z')",
+    );
+    all(&mut bench.session, &["SET GLOBAL max_allowed_packet = 4194304"]);
+    let why = bench.refused("odd", &options);
+    assert!(why.contains("odd.long_one, column b: 6000000 bytes"), "{why}");
+    assert!(why.contains("SET GLOBAL max_allowed_packet = "), "{why}");
+    assert_eq!((bench.databases("odd"), bench.journals(), bench.channels()), (0, 0, 0));
+    let why = bench.refused("odd", &[&options[..], &["--check"]].concat());
+    assert!(why.contains("odd.long_one") && why.contains("odd.en, column e: 1 rows"), "{why}");
+    all(&mut bench.session, &["SET GLOBAL max_allowed_packet = 67108864"]);
+    execute(bench.source.client(), "DROP TABLE odd.en");
     bench.done("odd", &options);
+    bench.compare(&["(SELECT id, MD5(b) FROM odd.long_one) x"]);
+    execute(bench.source.client(), "DROP TABLE odd.long_one");
     // What is left out stays so.
     execute(
         bench.source.client(),

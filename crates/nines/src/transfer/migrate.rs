@@ -28,6 +28,7 @@ mod values;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use mysql_client::{Login, Session, Target};
@@ -79,6 +80,8 @@ pub(super) struct Migration {
     /// The account by which SQL nodes read the log.
     replica_login: Login,
     encryption: Encryption,
+    /// Whether the first connection to the source was encrypted.
+    first_encrypted: Arc<OnceLock<bool>>,
     server: Server,
     jobs: usize,
     batch: usize,
@@ -131,10 +134,7 @@ impl Migration {
     fn is_exposed(&self) -> bool {
         match &self.server.target {
             Target::Socket(_) => false,
-            Target::Tcp(host, _) => {
-                let is_here = host.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback());
-                !is_here && host != "localhost"
-            }
+            Target::Tcp(host, _) => !source::is_loopback(host),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The options of `nines import mysql://…`.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
@@ -206,6 +207,7 @@ pub(in crate::transfer) fn migration(
         source_login,
         replica_login,
         encryption,
+        first_encrypted: Arc::default(),
         channel,
         skip,
         journal,

@@ -2,7 +2,8 @@
 //!
 //! # Guarantees
 //! Both sides compute the same expression. FLOAT and DOUBLE are left out of it, as servers show
-//! them in different digits.
+//! them in different digits. A large table is asked for by ranges of its key, so that no statement
+//! takes long.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -11,7 +12,9 @@ use std::thread;
 
 use mysql_client::{QueryError, Session};
 
+use super::copy::cut;
 use super::follow::{status, whole};
+use super::schema::Object;
 use super::source::{Facts, cell, list};
 use super::{Migration, schema};
 use crate::transfer::column::{Column, Kind, Precision, Table, name, text};
@@ -29,12 +32,8 @@ pub(super) fn run(migration: &Migration, facts: &Facts) -> Result<String, String
         .map_err(|why| shown(&why))?
         .map(|status| status.left_out())
         .unwrap_or_default();
-    let tables: Vec<(String, String)> = definitions
-        .tables
-        .iter()
-        .filter(|table| !left_out.contains(&table.full()))
-        .map(|table| (table.database.clone(), table.name.clone()))
-        .collect();
+    let tables: Vec<&Object> =
+        definitions.tables.iter().filter(|table| !left_out.contains(&table.full())).collect();
     // What cannot be read cannot be called alike.
     let is_taken = |refusal: &String| !left_out.iter().any(|full| is_of(refusal, full));
     let unread: Vec<String> = refusals.into_iter().filter(is_taken).collect();
@@ -54,10 +53,10 @@ pub(super) fn run(migration: &Migration, facts: &Facts) -> Result<String, String
                 };
                 loop {
                     let at = next.fetch_add(1, Ordering::Relaxed);
-                    let Some((database, table)) = tables.get(at) else { return };
-                    match compare(migration, database, table, &mut source, &mut target) {
+                    let Some(table) = tables.get(at) else { return };
+                    match compare(migration, table, &mut source, &mut target) {
                         Ok(count) => *rows.lock().unwrap_or_else(PoisonError::into_inner) += count,
-                        Err(why) => held(format!("{database}.{table}: {why}")),
+                        Err(why) => held(format!("{}: {why}", table.full())),
                     }
                 }
             });
@@ -85,39 +84,46 @@ fn is_of(refusal: &str, full: &str) -> bool {
 /// Compares a table; its rows.
 fn compare(
     migration: &Migration,
-    database: &str,
-    table: &str,
+    object: &Object,
     source: &mut Session,
     target: &mut Session,
 ) -> Result<u64, String> {
-    let table = Table::describe_of(target, database, table)?;
-    let statement = statement(&table);
-    let ask = |session: &mut Session| -> Result<(Option<u64>, String), QueryError> {
-        let rows = session.query(&statement)?;
-        let row = rows.first().map(Vec::as_slice).unwrap_or_default();
-        Ok((whole(row, 0), cell(row, 1)))
-    };
-    let there = ask(source).map_err(|why| migration.at_source(&why))?;
-    let here = ask(target).map_err(|why| shown(&why))?;
-    let count = |found: Option<u64>| found.unwrap_or_default();
-    if there.0 != here.0 {
-        return Err(format!("{} rows there and {} here", count(there.0), count(here.0)));
+    let table = Table::describe_of(target, &object.database, &object.name)?;
+    let at_source = |why: QueryError| migration.at_source(&why);
+    let pieces = cut(&table, source, object.estimate).map_err(at_source)?;
+    let (mut there, mut here, mut is_alike) = (0, 0, true);
+    for condition in pieces {
+        let statement = statement(&table, condition.as_deref());
+        let ask = |session: &mut Session| -> Result<(u64, String), QueryError> {
+            let rows = session.query(&statement)?;
+            let row = rows.first().map(Vec::as_slice).unwrap_or_default();
+            Ok((whole(row, 0).unwrap_or_default(), cell(row, 1)))
+        };
+        let of_source = ask(source).map_err(at_source)?;
+        let of_target = ask(target).map_err(|why| shown(&why))?;
+        there += of_source.0;
+        here += of_target.0;
+        is_alike &= of_source == of_target;
     }
-    if there.1 != here.1 {
-        return Err(format!("{} rows on both sides, with other values", count(there.0)));
+    if there != here {
+        return Err(format!("{there} rows there and {here} here"));
     }
-    Ok(count(here.0))
+    if !is_alike {
+        return Err(format!("{there} rows on both sides, with other values"));
+    }
+    Ok(here)
 }
 
-/// The statement that both sides are asked.
-fn statement(table: &Table) -> String {
+/// The statement that both sides are asked, of a table or of a range of its keys.
+fn statement(table: &Table, condition: Option<&str>) -> String {
     let values: Vec<String> = table.columns.iter().filter_map(value).collect();
     let sum = if values.is_empty() {
         "0".to_owned()
     } else {
         format!("COALESCE(SUM(CRC32(CONCAT_WS(',', {}))), 0)", values.join(", "))
     };
-    format!("SELECT COUNT(*), {sum} FROM {}", table.quoted())
+    let condition = condition.map(|condition| format!(" WHERE {condition}")).unwrap_or_default();
+    format!("SELECT COUNT(*), {sum} FROM {}{condition}", table.quoted())
 }
 
 /// What a column has in the sum: a text of ASCII, so that collations of columns do not meet.

@@ -106,7 +106,7 @@ pub(super) fn run(
         let table = Table::describe_of(&mut target, database, table)?;
         let of = Arc::new(Copied::new(table));
         let source = snapshot.sessions.first_mut().ok_or("the snapshot has no session")?;
-        let cut = of.cut(source, *estimate).map_err(|why| migration.at_source(&why))?;
+        let cut = cut(&of.table, source, *estimate).map_err(|why| migration.at_source(&why))?;
         let rows = estimate / cut.len().max(1) as u64;
         pieces.extend(cut.into_iter().map(|condition| Piece { of: of.clone(), condition, rows }));
         copied.push(of);
@@ -184,24 +184,27 @@ impl Copied {
     fn full(&self) -> String {
         format!("{}.{}", self.table.database, self.table.name)
     }
+}
 
-    /// The conditions of the pieces that a table is read in: ranges of its primary key, if that is
-    /// one whole number and there are many rows.
-    fn cut(&self, session: &mut Session, estimate: u64) -> Result<Vec<Option<String>>, QueryError> {
-        let whole = vec![None];
-        let [key] = &self.table.key[..] else { return Ok(whole) };
-        let is_number = self.table.column(key).is_some_and(|column| column.kind == Kind::Number);
-        if !is_number || estimate < CUT_ROWS {
-            return Ok(whole);
-        }
-        let key = name(key);
-        let rows = session
-            .query(&format!("SELECT MIN({key}), MAX({key}) FROM {}", self.table.quoted()))?;
-        let bound = |at: usize| rows.first()?.get(at)?.as_ref()?.parse::<i64>().ok();
-        // An empty table, or a key with a point.
-        let (Some(least), Some(most)) = (bound(0), bound(1)) else { return Ok(whole) };
-        Ok(ranges(&key, least, most, (estimate / PIECE_ROWS + 1).clamp(2, PIECES_MAX)))
+/// The conditions of the pieces that a table is read in: ranges of its primary key, if that is one
+/// whole number and there are many rows.
+pub(super) fn cut(
+    table: &Table,
+    session: &mut Session,
+    estimate: u64,
+) -> Result<Vec<Option<String>>, QueryError> {
+    let whole = vec![None];
+    let [key] = &table.key[..] else { return Ok(whole) };
+    let is_number = table.column(key).is_some_and(|column| column.kind == Kind::Number);
+    if !is_number || estimate < CUT_ROWS {
+        return Ok(whole);
     }
+    let key = name(key);
+    let rows = session.query(&format!("SELECT MIN({key}), MAX({key}) FROM {}", table.quoted()))?;
+    let bound = |at: usize| rows.first()?.get(at)?.as_ref()?.parse::<i64>().ok();
+    // An empty table, or a key with a point.
+    let (Some(least), Some(most)) = (bound(0), bound(1)) else { return Ok(whole) };
+    Ok(ranges(&key, least, most, (estimate / PIECE_ROWS + 1).clamp(2, PIECES_MAX)))
 }
 
 /// Cuts a range of keys into pieces that together have all rows.

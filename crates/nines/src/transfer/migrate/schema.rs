@@ -6,12 +6,17 @@
 //! # Guarantees
 //! 1. All that is refused here is found before a row is copied.
 //! 2. A text of the source is run here only if it makes the one table or view that it is of.
-//! 3. What is undone is what the journal says that this import has made.
+//! 3. Texts have the collations of the source, also where its statements leave them out as the
+//!    default ones of a character set, which others are here.
+//! 4. What is undone is what the journal says that this import has made.
+
+use std::collections::BTreeMap;
 
 use mysql_client::{QueryError, Session};
 use sql_parser::SqlMode;
 use sql_parser::ast::{
-    ColumnDefault, DataType, Expr, Literal, Statement, TableBody, TableConstraint, TableDefinition,
+    ColumnDefault, DataType, Expr, Ident, Literal, Statement, TableBody, TableConstraint,
+    TableDefinition, TableOption,
 };
 
 use super::Migration;
@@ -44,15 +49,28 @@ pub(super) struct Object {
     pub(super) name: String,
     /// The statement that makes it.
     text: String,
+    collations: Collations,
     /// Rows, as the source estimates them.
     pub(super) estimate: u64,
 }
+
+/// The collations of a table, as the source has them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Collations {
+    /// Of the table; empty if that has none.
+    table: String,
+    columns: ColumnCollations,
+}
+
+/// Collations of columns that have one, by their names in lower case.
+type ColumnCollations = BTreeMap<String, String>;
 
 /// The counter of AUTO_INCREMENT and estimates change all the time, and are no definition.
 impl PartialEq for Object {
     fn eq(&self, other: &Self) -> bool {
         let key = |object: &Self| {
-            (object.database.clone(), object.name.clone(), without_counter(&object.text))
+            let text = without_counter(&object.text);
+            (object.database.clone(), object.name.clone(), text, object.collations.clone())
         };
         key(self) == key(other)
     }
@@ -80,23 +98,27 @@ pub(super) fn read(
     let mut refusals = Refusals::new();
     let rows = session
         .query(&format!(
-            "SELECT table_schema, table_name, table_type, engine, table_rows FROM \
-             information_schema.tables WHERE table_schema IN ({}) \
+            "SELECT table_schema, table_name, table_type, engine, table_rows, table_collation \
+             FROM information_schema.tables WHERE table_schema IN ({}) \
              ORDER BY table_schema, table_name",
             list(&migration.address.databases)
         ))
         .map_err(|why| migration.at_source(&why))?;
+    let mut columns = collations(migration, session)?;
     for row in rows {
         let (kind, engine) = (cell(&row, 2).to_ascii_uppercase(), cell(&row, 3));
         let mut object = Object {
             database: cell(&row, 0),
             name: cell(&row, 1),
             text: String::new(),
+            collations: Collations { table: cell(&row, 5), ..Collations::default() },
             estimate: cell(&row, 4).parse().unwrap_or(0),
         };
         if migration.skips(&object.database, &object.name) {
             continue;
         }
+        let key = (object.database.clone(), object.name.clone());
+        object.collations.columns = columns.remove(&key).unwrap_or_default();
         let is_view = kind.contains("VIEW");
         if !is_view && kind != "BASE TABLE" {
             refusals.push(format!("{}: {kind} is not there in Nines", object.full()));
@@ -124,6 +146,26 @@ pub(super) fn read(
     }
     refusals.extend(loose_keys(migration, session, &found)?);
     Ok((found, refusals))
+}
+
+/// Collations of columns by database and table.
+fn collations(
+    migration: &Migration,
+    session: &mut Session,
+) -> Result<BTreeMap<(String, String), ColumnCollations>, String> {
+    let rows = session
+        .query(&format!(
+            "SELECT table_schema, table_name, column_name, collation_name FROM \
+             information_schema.columns WHERE collation_name IS NOT NULL AND table_schema IN ({})",
+            list(&migration.address.databases)
+        ))
+        .map_err(|why| migration.at_source(&why))?;
+    let mut found: BTreeMap<_, ColumnCollations> = BTreeMap::new();
+    for row in rows {
+        let of = found.entry((cell(&row, 0), cell(&row, 1))).or_default();
+        of.insert(cell(&row, 2).to_lowercase(), cell(&row, 3));
+    }
+    Ok(found)
 }
 
 /// The databases that are named.
@@ -318,7 +360,7 @@ fn make(
     is_view: bool,
     others: &[String],
 ) -> Result<Result<(), String>, String> {
-    let statement = match examine(&object.text, &object.name, is_view, others) {
+    let statement = match examine(object, is_view, others) {
         Ok(statement) => statement,
         Err(why) => return Ok(Err(why)),
     };
@@ -360,7 +402,8 @@ fn refused(why: QueryError) -> Result<String, String> {
 /// The statement to be run of a text that makes the one table or view of that name, and does
 /// nothing else. A view becomes that of whoever imports: its definer may not be here. So it reads
 /// nothing of other databases, which whoever imports may see and the source may not.
-fn examine(text: &str, wanted: &str, is_view: bool, others: &[String]) -> Result<String, String> {
+fn examine(object: &Object, is_view: bool, others: &[String]) -> Result<String, String> {
+    let (text, wanted) = (object.text.as_str(), object.name.as_str());
     let another = || {
         let kind = if is_view { "view" } else { "table" };
         Err(format!("the source does not tell a statement that makes this {kind}"))
@@ -368,7 +411,10 @@ fn examine(text: &str, wanted: &str, is_view: bool, others: &[String]) -> Result
     match sql_parser::parse(text.as_bytes(), SqlMode::default()) {
         Ok(Statement::CreateTable(mut create)) if !is_view => {
             let (is_plain, is_changed) = match &mut create.definition {
-                TableDefinition::Columns(body) => (body.query.is_none(), adapt(body)),
+                TableDefinition::Columns(body) => {
+                    let is_changed = adapt(body) | collate(body, &object.collations);
+                    (body.query.is_none(), is_changed)
+                }
                 TableDefinition::Like(_) => (false, false),
             };
             let name = &create.name;
@@ -443,6 +489,37 @@ fn adapt(body: &mut TableBody) -> bool {
     is_changed
 }
 
+/// Gives a table and its columns the collations of the source where the text names none; whether
+/// any is given. Servers leave out the default one of a character set, and defaults differ.
+fn collate(body: &mut TableBody, collations: &Collations) -> bool {
+    let mut is_changed = false;
+    for column in &mut body.columns {
+        let attributes = match &column.data_type {
+            DataType::Char(_, attributes)
+            | DataType::Varchar(_, attributes)
+            | DataType::Text(_, _, attributes)
+            | DataType::Enum(_, attributes)
+            | DataType::Set(_, attributes) => attributes,
+            _ => continue,
+        };
+        let Some(own) = collations.columns.get(&column.name.as_str().to_lowercase()) else {
+            continue;
+        };
+        // Without a character set of its own it has the collation of the table.
+        let is_said = column.attributes.collation.is_some() || attributes.binary;
+        if !is_said && (attributes.charset.is_some() || *own != collations.table) {
+            column.attributes.collation = Some(Ident::new(own.as_str()));
+            is_changed = true;
+        }
+    }
+    let is_said = body.options.iter().any(|option| matches!(option, TableOption::Collate(_)));
+    if !is_said && !collations.table.is_empty() {
+        body.options.push(TableOption::Collate(Ident::new(collations.table.as_str())));
+        is_changed = true;
+    }
+    is_changed
+}
+
 /// Takes away what the journal says that this import has made, and from the journal.
 pub(super) fn undo(target: &mut Session, journal: &mut Journal) -> Result<(), String> {
     let said = |why: QueryError| shown(&why);
@@ -491,15 +568,56 @@ fn without_counter(text: &str) -> String {
 mod tests {
     use super::*;
 
+    fn examined(
+        text: &str,
+        wanted: &str,
+        is_view: bool,
+        others: &[String],
+    ) -> Result<String, String> {
+        let object = Object {
+            database: "d".to_owned(),
+            name: wanted.to_owned(),
+            text: text.to_owned(),
+            collations: Collations::default(),
+            estimate: 0,
+        };
+        examine(&object, is_view, others)
+    }
+
+    #[test]
+    fn a_collation_that_a_source_leaves_out_is_kept() {
+        let text = "CREATE TABLE `t` (`a` varchar(9), `b` varchar(9) CHARACTER SET latin1, `c` \
+                    varchar(9) COLLATE utf8mb4_bin, `n` int) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4";
+        let columns =
+            [("a", "utf8mb4_general_ci"), ("b", "latin1_swedish_ci"), ("c", "utf8mb4_bin")];
+        let columns = columns.map(|(name, of)| (name.to_owned(), of.to_owned())).into();
+        let collations = Collations { table: "utf8mb4_general_ci".to_owned(), columns };
+        let (database, name) = ("d".to_owned(), "t".to_owned());
+        let object = Object { database, name, text: text.to_owned(), collations, estimate: 0 };
+        let made = examine(&object, false, &[]).expect("it makes the table");
+        let mode = SqlMode::default();
+        let Ok(Statement::CreateTable(create)) = sql_parser::parse(made.as_bytes(), mode) else {
+            panic!("{made}");
+        };
+        let TableDefinition::Columns(body) = create.definition else { panic!("{made}") };
+        assert!(body.options.contains(&TableOption::Collate(Ident::new("utf8mb4_general_ci"))));
+        let of: Vec<Option<&str>> = body
+            .columns
+            .iter()
+            .map(|column| column.attributes.collation.as_ref().map(Ident::as_str))
+            .collect();
+        assert_eq!(of, [None, Some("latin1_swedish_ci"), Some("utf8mb4_bin"), None], "{made}");
+    }
+
     #[test]
     fn a_text_of_the_source_makes_what_it_is_of_and_nothing_else() {
         let table = "CREATE TABLE `t` (\n  `a` int(11) NOT NULL DEFAULT current_timestamp(),\n  \
                      PRIMARY KEY (`a`)\n) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 \
                      COLLATE=utf8mb4_general_ci PAGE_CHECKSUM=1";
-        assert_eq!(examine(table, "t", false, &[]).as_deref(), Ok(table));
+        assert_eq!(examined(table, "t", false, &[]).as_deref(), Ok(table));
         let view = "CREATE ALGORITHM=UNDEFINED DEFINER=`root`@`localhost` SQL SECURITY DEFINER \
                     VIEW `v` AS select `t`.`a` AS `a` from `t`";
-        let made = examine(view, "v", true, &[]).expect("it makes the view");
+        let made = examined(view, "v", true, &[]).expect("it makes the view");
         assert!(made.contains("VIEW") && !made.contains("DEFINER="), "{made}");
         assert!(!made.contains("root"), "{made}");
         for (bad, is_view) in [
@@ -520,7 +638,7 @@ mod tests {
             ("CREATE TABLE t (a INT)", true),
             ("CREATE TRIGGER t BEFORE INSERT ON x FOR EACH ROW SET NEW.a = 1", false),
         ] {
-            assert!(examine(bad, "t", is_view, &[]).is_err(), "{bad}");
+            assert!(examined(bad, "t", is_view, &[]).is_err(), "{bad}");
         }
     }
 
@@ -533,12 +651,12 @@ mod tests {
             ("CREATE VIEW t AS SELECT 1 FROM y JOIN `my``sql`.user", true),
             ("CREATE TABLE t (a INT, FOREIGN KEY (a) REFERENCES prod.x (a))", false),
         ] {
-            let why = examine(text, "t", is_view, &others).expect_err(text);
+            let why = examined(text, "t", is_view, &others).expect_err(text);
             assert!(why.contains("is not imported"), "{why}");
-            assert!(examine(text, "t", is_view, &[]).is_ok(), "{text}");
+            assert!(examined(text, "t", is_view, &[]).is_ok(), "{text}");
         }
         let of_its_own = "CREATE VIEW t AS SELECT products.a FROM products JOIN shop.prod";
-        assert!(examine(of_its_own, "t", true, &others).is_ok());
+        assert!(examined(of_its_own, "t", true, &others).is_ok());
     }
 
     #[test]
@@ -546,7 +664,7 @@ mod tests {
         let table = "CREATE TABLE `t` (`a` int, `b` text DEFAULT NULL, `c` text DEFAULT 'x', \
                      CONSTRAINT `CONSTRAINT_1` CHECK (`a` > 0), \
                      CONSTRAINT `mine` CHECK (`a` < 9))";
-        let made = examine(table, "t", false, &[]).expect("it makes the table");
+        let made = examined(table, "t", false, &[]).expect("it makes the table");
         assert!(!made.contains("CONSTRAINT_1") && made.contains("mine"), "{made}");
         for part in ["> 0", "DEFAULT NULL", "DEFAULT ('x')"] {
             assert!(made.contains(part), "{part}: {made}");

@@ -127,13 +127,22 @@ impl Migration {
             let stream = runtime::connect_to_source(stream, host, authorities, verifies)?;
             Ok::<Box<dyn Duplex>, io::Error>(Box::new(stream))
         };
+        let first = self.first_encrypted.get().copied();
         let connect = || self.connect_tcp().map_err(|why| said(&QueryError::Lost(why)));
         if wants {
             let encrypt: Encrypt<'_> = &encrypt;
             match Session::log_in_over(connect()?, login, Some(encrypt)) {
                 Ok(mut session) => {
                     session.limit_packets(PACKET_MAX);
+                    self.tell_encryption(true);
                     return Ok((session, true));
+                }
+                Err(QueryError::Refused(2026, _)) if first == Some(true) => {
+                    return Err(format!(
+                        "{}: its first connection was encrypted, and now it does not encrypt: \
+                         somebody may be between. No password was sent",
+                        self.address.server()
+                    ));
                 }
                 // It does not encrypt.
                 Err(QueryError::Refused(2026, _)) if authorities.is_none() => {}
@@ -149,7 +158,28 @@ impl Migration {
                 _ => said(&why),
             })?;
         session.limit_packets(PACKET_MAX);
+        self.tell_encryption(false);
         Ok((session, false))
+    }
+
+    /// Tells once whether somebody between here and the source can read what is sent.
+    fn tell_encryption(&self, is_encrypted: bool) {
+        if self.first_encrypted.set(is_encrypted).is_err() || is_loopback(&self.address.host) {
+            return;
+        }
+        let server = self.address.server();
+        let remedy = "--source-tls-ca FILE verifies it";
+        match (&self.encryption, is_encrypted) {
+            (Encryption::Verified(_), _) => {}
+            (_, true) => tell(&format!(
+                "the certificate of {server} is not verified: whoever is between can pose as it, \
+                 and read the password: {remedy}"
+            )),
+            (_, false) => tell(&format!(
+                "the connection to {server} is not encrypted: whoever is between can read all rows, \
+                 and may get the password: {remedy}, and encrypts"
+            )),
+        }
     }
 
     fn connect_tcp(&self) -> io::Result<TcpStream> {
@@ -172,6 +202,11 @@ impl Migration {
     pub(super) fn at_source(&self, why: &QueryError) -> String {
         format!("{}: {}", self.address.server(), shown(why))
     }
+}
+
+/// Whether what is sent to a host stays on this one.
+pub(super) fn is_loopback(host: &str) -> bool {
+    host == "localhost" || host.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
 }
 
 /// A value of an answer of one row.
