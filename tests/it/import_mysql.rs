@@ -434,8 +434,8 @@ fn an_import_from_a_server_leaves_channels_and_tables_of_others_alone() {
         let what = format!("127.0.0.1:{} {database} without [], channel import", bench.port);
         let text = format!(
             "{{\"what\": \"{what}\", \"databases\": [], \"tables\": [], \"views\": [], \
-             \"copied\": {{\"position\": {{\"file\": \"log.000001\", \"offset\": 4}}, \"rows\": 0}}, \
-             \"channel_made\": {channel_made}}}"
+             \"copied\": {{\"position\": {{\"file\": \"log.000001\", \"offset\": 4}}, \
+             \"rows\": 0}}, \"channel_made\": {channel_made}}}"
         );
         let path = bench.place.at(&format!("127.0.0.1-{}-{database}.nines-import", bench.port));
         std::fs::write(&path, text).expect("it is written");

@@ -176,8 +176,8 @@ impl Migration {
                  and read the password: {remedy}"
             )),
             (_, false) => tell(&format!(
-                "the connection to {server} is not encrypted: whoever is between can read all rows, \
-                 and may get the password: {remedy}, and encrypts"
+                "the connection to {server} is not encrypted: whoever is between can read all \
+                 rows, and may get the password: {remedy}, and encrypts"
             )),
         }
     }
