@@ -487,7 +487,7 @@ impl Work<'_> {
 /// Whether the server closes a connection with this error: it is shut down, or a packet is too long
 /// or in disorder.
 fn closes(error: &QueryError) -> bool {
-    matches!(error.code(), None | Some(1053 | 1153..=1161))
+    matches!(error.code(), None | Some(1053 | 1152..=1161))
 }
 
 /// Rows, their pace, and what is left by what the source estimates.

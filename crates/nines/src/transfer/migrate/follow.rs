@@ -199,6 +199,9 @@ pub(super) fn begin(
         }
         Some(status) => status.check_own(migration)?,
     }
+    // Another import may have made its own of the same name at the same moment.
+    let made = status(migration, target).map_err(said)?;
+    made.ok_or_else(|| format!("channel {channel} is gone meanwhile"))?.check_own(migration)?;
     if !journal.entries.channel_made {
         journal.entries.channel_made = true;
         journal.save()?;
@@ -340,7 +343,11 @@ pub(super) fn switch(migration: &Migration) -> Result<String, String> {
     let sets = migration.sets_read_only && !is_read_only && facts.kind != Kind::Nines;
     if sets {
         source.query("SET GLOBAL read_only = ON").map_err(|why| {
-            format!("{}; or stop its writers, and say --writes-stopped", migration.at_source(&why))
+            let said = migration.at_source(&why);
+            match why.code() {
+                Some(_) => format!("{said}; or stop its writers, and say --writes-stopped"),
+                None => format!("{said}; look whether read_only is ON there by now"),
+            }
         })?;
     }
     finish(migration, &facts, &mut source, &mut target).map_err(|why| {
@@ -388,7 +395,7 @@ fn finish(
             Ok(()) => break,
             Err(Unstopped::Failed(why)) => return Err(restarted(migration, target, &why)),
             Err(Unstopped::Moved) if attempt < attempts => {
-                start(migration, target)?;
+                start(migration, target).map_err(|why| restarted(migration, target, &why))?;
                 reached = catch_up(migration, source, target)?;
             }
             Err(Unstopped::Moved) => {

@@ -451,7 +451,34 @@ pub(super) fn list(texts: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+
     use super::*;
+    use crate::transfer::migrate::tests::migration;
+
+    #[test]
+    fn a_source_that_does_not_encrypt_any_more_gets_no_password() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let port = listener.local_addr().expect("it has an address").port();
+        let server = thread::spawn(move || {
+            let (mut client, _) = listener.accept().expect("it connects");
+            // A greeting whose capabilities have all but TLS.
+            let mut greeting = b"\x4b\0\0\0\x0A8\0".to_vec();
+            greeting.extend([b'x'; 13]);
+            greeting.extend([0xFF, 0xF7, 45, 2, 0, 0xFF, 0xFF, 21]);
+            greeting.resize(4 + 0x4b, b'x');
+            client.write_all(&greeting).expect("it is sent");
+            let mut sent = Vec::new();
+            client.read_to_end(&mut sent).map(|_| sent)
+        });
+        let migration = migration(&format!("mysql://u@127.0.0.1:{port}/d"));
+        migration.first_encrypted.set(true).expect("it is the first");
+        let why = migration.connect_source().map(|_| ()).expect_err("it is refused");
+        assert!(why.contains("now it does not encrypt"), "{why}");
+        let sent = server.join().expect("it ends").expect("it is read");
+        assert!(sent.is_empty(), "{sent:?}");
+    }
 
     #[test]
     fn places_of_a_log_are_in_the_order_of_its_files() {
