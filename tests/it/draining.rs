@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use mysql_client::{Login, Target};
 use tests::cluster::{MANAGEMENT, Processes, SMALL, SQL};
-use tests::{QueryError, Server, Session, all, free_port, number, refused, said, text_of};
+use tests::{QueryError, Server, Session, all, free_port, number, refused, said, succeed, text_of};
 
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -137,7 +137,9 @@ fn a_whole_cluster_in_one_process_is_shut_down_and_not_restarted() {
     let mut root = server.session().unwrap_or_else(|error| panic!("{error}"));
     let refusal = refused(&mut root, "RESTART");
     assert!(refusal.contains("3707") && refusal.contains("whole cluster"), "{refusal}");
-    said(&mut root, "SHUTDOWN");
+    let mut program = server.client("mysqladmin");
+    program.arg("shutdown");
+    succeed(program);
     wait_for("it has ended", || !server.is_running());
 }
 

@@ -54,6 +54,8 @@ pub enum Command {
         /// LIKE pattern.
         pattern: Vec<u8>,
     },
+    /// The server ends, as by SHUTDOWN: what older clients send for `mysqladmin shutdown`.
+    Shutdown,
     /// One line about the server.
     Statistics,
     /// The process list.
@@ -151,6 +153,7 @@ impl Command {
             }
             // COM_REFRESH and COM_DEBUG.
             7 | 13 => Self::Harmless(code),
+            8 => Self::Shutdown,
             9 => Self::Statistics,
             10 => Self::ProcessInfo,
             12 => Self::ProcessKill(reader.u32()?),
@@ -205,6 +208,7 @@ impl Command {
             Self::InitDb(_) => "Init DB",
             Self::Query(_) => "Query",
             Self::FieldList { .. } => "Field List",
+            Self::Shutdown => "Shutdown",
             Self::Statistics => "Statistics",
             Self::ProcessInfo => "Processlist",
             Self::ProcessKill(_) => "Kill",

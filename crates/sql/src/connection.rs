@@ -262,6 +262,7 @@ impl Connection {
                 let line = self.session.statistics();
                 self.wire.write(|out| out.extend_from_slice(line.as_bytes()));
             }
+            Command::Shutdown => self.run_text("SHUTDOWN").await,
             Command::ProcessInfo => self.run_text("SHOW PROCESSLIST").await,
             Command::ProcessKill(id) => self.run_text(&format!("KILL {id}")).await,
             Command::ChangeUser(payload) => {
