@@ -211,12 +211,7 @@ impl Column {
                     Binary::Hex => unhex(bytes),
                     Binary::Base64 => unbase64(bytes),
                 };
-                let bytes = bytes.map_err(of_column)?;
-                Ok(if bytes.is_empty() {
-                    "''".to_owned()
-                } else {
-                    format!("x'{}'", runtime::hex(&bytes))
-                })
+                Ok(bytes_literal(&bytes.map_err(of_column)?))
             }
             Kind::Bits => {
                 if bytes.is_empty() || !bytes.iter().all(u8::is_ascii_digit) {
@@ -237,6 +232,11 @@ impl Column {
             }
         }
     }
+}
+
+/// Bytes as a literal of SQL.
+pub(super) fn bytes_literal(bytes: &[u8]) -> String {
+    if bytes.is_empty() { "''".to_owned() } else { format!("x'{}'", runtime::hex(bytes)) }
 }
 
 fn unhex(text: &[u8]) -> Result<Vec<u8>, String> {
@@ -282,10 +282,11 @@ fn unbase64(text: &[u8]) -> Result<Vec<u8>, String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn column(kind: Kind) -> Column {
+    /// A column `c` of a kind, for tests.
+    pub(in crate::transfer) fn column(kind: Kind) -> Column {
         let name = "c".to_owned();
         Column { name, kind, is_generated: false, is_filled: false, precision: Precision::Exact }
     }

@@ -102,7 +102,8 @@ struct LeftOut {
     shown: Vec<String>,
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+/// What a mutex holds, also behind a thread that has panicked: that thread is told of elsewhere.
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

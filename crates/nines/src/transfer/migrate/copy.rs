@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -26,8 +26,8 @@ use mysql_client::{QueryError, RawRow, Session};
 
 use super::source::Snapshot;
 use super::{Migration, tell};
-use crate::transfer::column::{Column, Kind, Precision, Table, name, text};
-use crate::transfer::import::{ATTEMPTS, BATCH_BYTES, OUTCOME_UNKNOWN, PAUSE};
+use crate::transfer::column::{Column, Kind, Precision, Table, bytes_literal, name, text};
+use crate::transfer::import::{ATTEMPTS, BATCH_BYTES, OUTCOME_UNKNOWN, PAUSE, locked};
 use crate::transfer::{is_temporary, shown};
 
 /// Rows of a table from which on it is cut, and how many a piece has, about.
@@ -76,10 +76,6 @@ enum NotSent {
     /// Nobody knows whether it is, and there is no key to write it again by.
     Unknown,
     Failed(String),
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What the threads share.
@@ -243,12 +239,7 @@ fn add_literal(column: &Column, value: Option<&[u8]>, out: &mut String) -> Resul
         return Ok(());
     };
     match column.kind {
-        Kind::Bytes if bytes.is_empty() => out.push_str("''"),
-        Kind::Bytes => {
-            out.push_str("x'");
-            out.push_str(&runtime::hex(bytes));
-            out.push('\'');
-        }
+        Kind::Bytes => out.push_str(&bytes_literal(bytes)),
         Kind::Bits => {
             if bytes.is_empty() || bytes.len() > 20 || !bytes.iter().all(u8::is_ascii_digit) {
                 return wrong("the source sends no number for BIT");
@@ -530,11 +521,7 @@ impl Copied {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn column(kind: Kind) -> Column {
-        let name = "c".to_owned();
-        Column { name, kind, is_generated: false, is_filled: false, precision: Precision::Exact }
-    }
+    use crate::transfer::column::tests::column;
 
     #[test]
     fn values_of_a_source_are_one_literal() {
