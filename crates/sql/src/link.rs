@@ -19,7 +19,7 @@ use std::task::Poll;
 
 use actor::Encryption;
 use mysql_wire::{FrameNumber, FrameWriter};
-use sql_expression::Pauses;
+use sql_expression::{Pauses, SqlError};
 use stdx::Instant;
 
 /// Bytes come in while the task does something else, above which no more are read.
@@ -81,6 +81,16 @@ pub(crate) enum Goodbye {
     Killed,
     /// The server stops.
     ShuttingDown,
+}
+
+impl Goodbye {
+    /// What the client is told.
+    pub(crate) fn error(self) -> SqlError {
+        match self {
+            Self::Killed => SqlError::new(1317, "70100", "Query execution was interrupted"),
+            Self::ShuttingDown => SqlError::new(1053, "08S01", "Server shutdown in progress"),
+        }
+    }
 }
 
 /// Why nothing more comes in.

@@ -269,12 +269,9 @@ impl Sending<'_> {
     }
 
     fn check_connection(&self) -> Result<(), SqlError> {
-        match self.out.link().0.goodbye_of_endless() {
-            Some(Goodbye::ShuttingDown) => {
-                return Err(SqlError::new(1053, "08S01", "Server shutdown in progress"));
-            }
-            None if !self.out.is_unwanted() => {}
-            _ => return Err(SqlError::new(1317, "70100", "Query execution was interrupted")),
+        let unwanted = self.out.is_unwanted().then_some(Goodbye::Killed);
+        if let Some(goodbye) = self.out.link().0.goodbye_of_endless().or(unwanted) {
+            return Err(goodbye.error());
         }
         Ok(self.kernel.check_interrupt()?)
     }

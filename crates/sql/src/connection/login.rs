@@ -24,7 +24,7 @@ use super::{Connection, End, Greeting};
 use crate::account::error;
 use crate::admission::ClientHost;
 use crate::directory::{Process, SLEEP};
-use crate::link::InputEnd;
+use crate::link::{Goodbye, InputEnd};
 use crate::result::Outcome;
 use crate::session::Session;
 use crate::variables::compression::Algorithm;
@@ -81,7 +81,7 @@ fn is_on(session: &Session, name: &str) -> bool {
 /// The greeting, perhaps TLS, the login.
 pub(super) async fn log_in(connection: &mut Connection, greeting: &Greeting) -> Result<(), End> {
     if greeting.shutting_down {
-        return Err(End::Error(SqlError::new(1053, "08S01", "Server shutdown in progress")));
+        return Err(End::Error(Goodbye::ShuttingDown.error()));
     }
     require_room(&connection.session)?;
     connection.session.tls = greeting.peer.encryption.clone().map(Rc::new);

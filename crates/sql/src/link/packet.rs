@@ -7,7 +7,7 @@ use mysql_wire::{Channel, PacketError};
 use sql_expression::SqlError;
 use stdx::Duration;
 
-use super::{Goodbye, InputEnd, Link};
+use super::{InputEnd, Link};
 
 /// Why a connection ends.
 pub(crate) enum End {
@@ -27,12 +27,7 @@ impl From<InputEnd> for End {
                 "The client was disconnected by the server because of inactivity. See \
                  wait_timeout and interactive_timeout for configuring this behavior.",
             )),
-            InputEnd::Goodbye(Goodbye::Killed) => {
-                Self::Error(SqlError::new(1317, "70100", "Query execution was interrupted"))
-            }
-            InputEnd::Goodbye(Goodbye::ShuttingDown) => {
-                Self::Error(SqlError::new(1053, "08S01", "Server shutdown in progress"))
-            }
+            InputEnd::Goodbye(goodbye) => Self::Error(goodbye.error()),
         }
     }
 }
