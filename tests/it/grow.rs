@@ -11,7 +11,7 @@ use tests::{Session, all, number, said, text_of};
 /// How long a move may take.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Clients at work.
-const CLIENTS: usize = 4;
+pub(super) const CLIENTS: usize = 4;
 /// Rows of each table that nobody changes: they make a copy take its time.
 const REST: i64 = 20_000;
 /// The first key of those.
@@ -22,14 +22,14 @@ const TWO_GROUPS: Layout = Layout { data: 4, replicas: 2, management: 1, sql: 2,
 const TABLES: [&str; 4] = ["g.plain", "g.counted", "g.parent", "g.child"];
 
 /// Clients that write and read rows of their own, each statement a transaction.
-struct Clients {
+pub(super) struct Clients {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<i64>>,
 }
 
 impl Clients {
     /// Clients that go on after so many rounds.
-    fn start(cluster: &Processes, done: &[i64]) -> Self {
+    pub(super) fn start(cluster: &Processes, done: &[i64]) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let client = |(number, done): (i64, &i64)| {
             let done = *done;
@@ -49,7 +49,7 @@ impl Clients {
     }
 
     /// Ends them; how many rounds each has made. None of their statements has failed.
-    fn end(self) -> Vec<i64> {
+    pub(super) fn end(self) -> Vec<i64> {
         self.stop.store(true, Ordering::SeqCst);
         let ended = self.threads.into_iter().map(|thread| thread.join());
         let rounds: Vec<i64> = ended.map(|rounds| rounds.expect("no statement fails")).collect();
@@ -79,19 +79,19 @@ fn write_and_read(session: &mut Session, key: i64) {
     assert_eq!(number(session, &joined), 1, "{key}");
 }
 
-fn open(cluster: &Processes, node: u16) -> Session {
+pub(super) fn open(cluster: &Processes, node: u16) -> Session {
     cluster.session(node).expect("an SQL node answers")
 }
 
 /// An order that succeeds; what it says.
 #[track_caller]
-fn ctl(cluster: &Processes, order: &[&str]) -> String {
+pub(super) fn ctl(cluster: &Processes, order: &[&str]) -> String {
     text_of(&cluster.ctl(order), &format!("nines ctl {order:?}"))
 }
 
 /// An order that is refused; the reason.
 #[track_caller]
-fn ctl_refused(cluster: &Processes, order: &[&str]) -> String {
+pub(super) fn ctl_refused(cluster: &Processes, order: &[&str]) -> String {
     let output = cluster.ctl(order);
     let why = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success(), "{order:?} is not refused");
@@ -99,7 +99,7 @@ fn ctl_refused(cluster: &Processes, order: &[&str]) -> String {
 }
 
 /// Waits until all tables are where new ones would be.
-fn wait_until_moved(cluster: &Processes) {
+pub(super) fn wait_until_moved(cluster: &Processes) {
     let began = Instant::now();
     loop {
         let told = ctl(cluster, &["rebalance", "status"]);
@@ -112,7 +112,7 @@ fn wait_until_moved(cluster: &Processes) {
 }
 
 /// Waits until a condition holds.
-fn wait_until(what: &str, holds: impl Fn() -> bool) {
+pub(super) fn wait_until(what: &str, holds: impl Fn() -> bool) {
     let began = Instant::now();
     while !holds() {
         assert!(began.elapsed() < PATIENCE, "{what}: not so");
@@ -121,7 +121,7 @@ fn wait_until(what: &str, holds: impl Fn() -> bool) {
 }
 
 /// Makes tables with rows.
-fn fill(session: &mut Session) {
+pub(super) fn fill(session: &mut Session) {
     all(
         session,
         &[
@@ -150,7 +150,7 @@ fn fill(session: &mut Session) {
 }
 
 /// Every row is there that was acknowledged, and no other.
-fn check(session: &mut Session, rounds: &[i64]) {
+pub(super) fn check(session: &mut Session, rounds: &[i64]) {
     let written: i64 = rounds.iter().sum();
     for table in TABLES {
         assert_eq!(number(session, &format!("SELECT COUNT(*) FROM {table}")), REST + written);

@@ -47,6 +47,7 @@ mod pushdown;
 mod reads;
 mod remote;
 mod replaced;
+mod replicas;
 mod replication;
 mod rot;
 mod scripts;

@@ -13,6 +13,8 @@ mod catalog;
 mod groups;
 mod primaries;
 
+pub use groups::REPLICAS_MAX;
+
 use model::cluster::Configured;
 use model::{
     ClusterId, ClusterState, Command, ControlIndex, Epoch, ErrorCode, Incarnation, Member,
@@ -60,6 +62,10 @@ pub fn apply(state: &ClusterState, index: ControlIndex, command: &Command) -> Cl
         Command::ReleaseGroup { held } => primaries::release(&mut next, *held),
         Command::Leave { node, incarnation } => leave(&mut next, *node, *incarnation),
         Command::CreateGroup { nodes } => groups::create(&mut next, nodes),
+        Command::CreateReplica { group, node } => {
+            groups::create_replica(&mut next, *group, *node);
+        }
+        Command::DropReplica { node } => groups::drop_replica(&mut next, *node),
         Command::OpenGroup { group } => groups::open(&mut next, *group),
         Command::RetireGroup { group } => groups::retire(&mut next, *group),
         Command::DropGroup { group } => groups::drop(&mut next, *group),
@@ -122,6 +128,7 @@ fn remove_member(state: &mut ClusterState, node: NodeId, incarnation: Incarnatio
         }
         state.stopped |= slot.replicas.is_empty() && used;
     }
+    groups::settle_departures(state);
 }
 
 /// Takes a node out of a chain. When it was the primary, the first active replica is promoted and
@@ -230,6 +237,7 @@ fn reopen(state: &mut ClusterState, generation: u32) {
             member.status = MemberStatus::Active;
         }
     }
+    groups::settle_departures(state);
 }
 
 /// Groups must be of one size and made of data members, each once.

@@ -167,6 +167,10 @@ pub struct ClusterState {
     /// SQL nodes are to move the tables of older layouts to the newest.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reorganizing: bool,
+    /// Nodes whose replicas are to go. Each leaves the cluster when its group can do without it,
+    /// and then is in no group.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub departing: Vec<NodeId>,
     /// The group whose primaries are about to move.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<HeldGroup>,
@@ -596,7 +600,21 @@ pub enum Command {
         /// As many as the other groups have.
         nodes: Vec<NodeId>,
     },
-    /// New tables use the group from now on. Its nodes are complete.
+    /// Puts a node that is in no group into a group, as one more replica of what the group holds.
+    CreateReplica {
+        /// The group's number.
+        group: u16,
+        /// The node.
+        node: NodeId,
+    },
+    /// Takes a node out of its group, which goes on with the others. A node that is there leaves
+    /// the cluster first.
+    DropReplica {
+        /// The node.
+        node: NodeId,
+    },
+    /// New tables use the group from now on, as it is now: one slot for each of its nodes. All of
+    /// them are complete.
     OpenGroup {
         /// Its number.
         group: u16,
@@ -659,6 +677,8 @@ impl Command {
             | Command::DropGroup { .. }
             | Command::Reorganize { .. } => 17,
             Command::Configure { .. }
+            | Command::CreateReplica { .. }
+            | Command::DropReplica { .. }
             | Command::Finalize { .. }
             | Command::HoldGroup { .. }
             | Command::MovePrimaries { .. }
@@ -707,7 +727,7 @@ impl ClusterState {
     }
 
     /// The slots of a group by position, each with the node that is to be its primary. Each node of
-    /// a group has one of its slots, so that work is even. Nothing for a group that was dropped.
+    /// a group has one of the slots that new tables use, so that work is even. Nothing for a group that was dropped.
     pub fn preferred_primaries(&self, group: u16) -> impl Iterator<Item = (usize, NodeId)> + '_ {
         let slots = self.slots.iter().enumerate();
         let slots = slots.filter(move |(_, slot)| slot.group == group).map(|(at, _)| at);
@@ -723,8 +743,11 @@ impl ClusterState {
         let stays = |node: &NodeId| {
             self.members.get(node).is_some_and(|member| member.status == MemberStatus::Active)
         };
-        let is_elsewhere = |(at, node): (usize, NodeId)| {
-            self.slots[at].replicas.first().map(|replica| replica.node) != Some(node)
+        // A slot that no table uses may be empty, or have a part of the group.
+        let is_elsewhere = |place: (usize, NodeId)| {
+            let mut replicas = self.slots[place.0].replicas.iter();
+            let is_first = replicas.next().is_some_and(|replica| replica.node == place.1);
+            !is_first && replicas.any(|replica| replica.node == place.1 && !replica.syncing)
         };
         self.started
             && !self.stopped

@@ -109,6 +109,7 @@ impl Chaos {
             }
             self.disarm_due(world);
             self.order_moves(world);
+            self.order_replicas(world);
             self.strike(world);
         }
         self.calm(world);
@@ -272,6 +273,7 @@ impl Chaos {
             && !world.is_hung(node)
             && !world.touches_cut(node)
             && world.slowness(node) < SLOW
+            && !state.departing.contains(&node)
             && self.at_risk.get(&node).is_none_or(|until| *until < world.now())
     }
 

@@ -17,6 +17,10 @@ const DISKS_PERCENT: u64 = 50;
 const SQL_PERCENT: u64 = 30;
 /// Draws whether a run has data nodes for one more group.
 const GROWTH_DRAW: u64 = 0x6406;
+/// Of the seed: whether the data node that comes while the cluster works is a further replica.
+const REPLICAS_DRAW: u64 = 0x4E71CA;
+/// Of so many of a hundred runs with such nodes.
+const REPLICAS_PERCENT: u64 = 60;
 /// Chance in a hundred that it has.
 const GROWTH_PERCENT: u64 = 25;
 /// Most data nodes of a run in which tables move, with the group that comes and goes: nodes are
@@ -49,6 +53,9 @@ pub struct Setup {
     pub sql_nodes: u16,
     /// Tables of SQL move to the group of the spare nodes, and away from it.
     pub moves: bool,
+    /// The spare node, of which there is one, becomes a replica of a group, and nodes leave groups
+    /// that have more replicas than the cluster was founded with.
+    pub replica_orders: bool,
     /// Limits and intervals; the same on every node.
     pub config: Arc<Config>,
     /// Which rule is broken on purpose.
@@ -107,6 +114,7 @@ impl Setup {
             clients: 2,
             sql_nodes: 0,
             moves: false,
+            replica_orders: false,
             config: Arc::new(Config::new(Vec::new(), Vec::new(), replicas)),
             mutation: Mutation::None,
             network: NetworkSetup {
@@ -169,6 +177,10 @@ impl Setup {
         let has_more = grows && Prng::new(seed ^ GROWTH_DRAW).percent(GROWTH_PERCENT);
         if setup.moves || has_more && setup.groups < 3 {
             setup = setup.with_spare_group();
+        }
+        let may_widen = has_more && !setup.moves && setup.replicas < 4;
+        if may_widen && Prng::new(seed ^ REPLICAS_DRAW).percent(REPLICAS_PERCENT) {
+            setup = setup.with_spare_replica();
         }
         let mut config = (*setup.config).clone();
         let mut of_disks = Prng::new(seed ^ 0xD15C);
@@ -235,6 +247,14 @@ impl Setup {
         let first = u16::from(self.replicas) * self.groups + 1;
         let config = Arc::make_mut(&mut self.config);
         config.spare_nodes = (first..first + u16::from(self.replicas)).map(NodeId).collect();
+        self
+    }
+
+    /// Adds a data node that becomes one more replica of a node group.
+    pub fn with_spare_replica(mut self) -> Self {
+        let first = u16::from(self.replicas) * self.groups + 1;
+        Arc::make_mut(&mut self.config).spare_nodes = vec![NodeId(first)];
+        self.replica_orders = true;
         self
     }
 

@@ -830,12 +830,13 @@ impl World {
         let config = &self.setup.config;
         // Who is in no group waits.
         let grouped = |node: &&NodeId| newest.groups.iter().any(|group| group.contains(node));
-        let spare = || config.spare_nodes.iter();
+        let data = || config.data_nodes.iter().chain(&config.spare_nodes);
         newest.started
             && newest.takeovers.is_empty()
-            && spare().all(|node| newest.member(*node, self.process(*node).incarnation).is_some())
-            && spare().filter(grouped).all(complete)
-            && config.data_nodes.iter().chain(&config.management_nodes).all(complete)
+            && newest.departing.is_empty()
+            && data().all(|node| newest.member(*node, self.process(*node).incarnation).is_some())
+            && data().filter(grouped).all(complete)
+            && config.management_nodes.iter().all(complete)
     }
 
     /// Whether no primary is to move: each is on the node that it belongs to.

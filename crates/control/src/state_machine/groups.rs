@@ -1,9 +1,13 @@
 //! Node groups that come and go while the cluster serves.
 //!
 //! # Owns
-//! The effect of the commands that form, open, retire and drop a group, and of the order to move
-//! tables.
+//! The effect of the commands that form, open, retire and drop a group, that give it one more
+//! replica or one fewer, and of the order to move tables.
 //! # Guarantees
+//! A node whose replica is dropped is in its group, and in the group's slots, until its life has
+//! ended: so what holds for any node that leaves or dies holds for this one. The last node that has
+//! all of a slot's rows stays in its group.
+//!
 //! A group's slots are named by a layout only while all of its nodes are complete, or were when the
 //! layout began. A group that is dropped holds no partition of any table. Slots and groups keep
 //! their numbers; those of a dropped group are used again.
@@ -17,16 +21,16 @@ use model::{ClusterState, MemberStatus, NodeId, NodeRole};
 /// Most slots: a layout has them in two bytes each, and streams name them.
 const SLOTS_MAX: usize = 4_096;
 
+/// Most replicas of a row.
+pub const REPLICAS_MAX: usize = 4;
+
 /// Forms a group of members that are in none. They have no rows yet: they enter the group's slots
 /// as any node that joins.
 pub(super) fn create(state: &mut ClusterState, nodes: &[NodeId]) {
     if !state.started || state.stopped || !may_create(state, nodes) {
         return;
     }
-    if state.layouts.is_empty() {
-        let slots = (0..state.slots.len() as u16).collect();
-        state.layouts.push(Layout { after: 0, slots });
-    }
+    name_layout(state);
     let unused = state.groups.iter().position(Vec::is_empty);
     let group = unused.unwrap_or(state.groups.len());
     if unused.is_none() {
@@ -40,6 +44,22 @@ pub(super) fn create(state: &mut ClusterState, nodes: &[NodeId]) {
     }
 }
 
+/// Makes the slots that all tables use a layout, as there will be others.
+fn name_layout(state: &mut ClusterState) {
+    if state.layouts.is_empty() {
+        let slots = (0..state.slots.len() as u16).collect();
+        state.layouts.push(Layout { after: 0, slots });
+    }
+}
+
+/// Whether a group can be given the node: a data member in no group, which has no rows.
+fn is_free(state: &ClusterState, node: NodeId) -> bool {
+    let member = state.members.get(&node).is_some_and(|member| {
+        member.role == NodeRole::Data && member.status == MemberStatus::Joining
+    });
+    member && !state.groups.iter().any(|group| group.contains(&node))
+}
+
 /// Whether a group of these nodes can be formed: as many as the other groups have, all of them data
 /// members in no group.
 fn may_create(state: &ClusterState, nodes: &[NodeId]) -> bool {
@@ -47,21 +67,63 @@ fn may_create(state: &ClusterState, nodes: &[NodeId]) -> bool {
     distinct.sort_unstable();
     distinct.dedup();
     let size = state.groups.iter().map(Vec::len).max().unwrap_or(0);
-    let free = |node: &NodeId| {
-        let member = state.members.get(node).is_some_and(|member| {
-            member.role == NodeRole::Data && member.status == MemberStatus::Joining
-        });
-        member && !state.groups.iter().any(|group| group.contains(node))
-    };
     size > 0
         && nodes.len() == size
         && distinct.len() == size
-        && nodes.iter().all(free)
+        && nodes.iter().all(|node| is_free(state, *node))
         && state.slots.len() + size <= SLOTS_MAX
         && state.groups.len() < usize::from(u16::MAX)
 }
 
-/// New tables use a group from now on.
+/// Puts a member that is in no group into one. The node has no rows yet: the leader has it enter
+/// the group's slots as any node that joins.
+pub(super) fn create_replica(state: &mut ClusterState, group: u16, node: NodeId) {
+    let nodes = state.groups.get(usize::from(group)).map_or(0, Vec::len);
+    let has_room = (1..REPLICAS_MAX).contains(&nodes) && state.slots.len() < SLOTS_MAX;
+    if !state.started || state.stopped || !has_room || !is_free(state, node) {
+        return;
+    }
+    name_layout(state);
+    state.groups[usize::from(group)].push(node);
+}
+
+/// Has a node leave its group, which keeps a complete node that stays.
+pub(super) fn drop_replica(state: &mut ClusterState, node: NodeId) {
+    let Some(group) = state.groups.iter().find(|group| group.contains(&node)) else {
+        return;
+    };
+    let complete = |other: &NodeId| {
+        state.members.get(other).is_some_and(|member| member.status == MemberStatus::Active)
+    };
+    let stays = |other: &&NodeId| **other != node && !state.departing.contains(other);
+    let rest = group.iter().filter(stays).any(complete);
+    if !state.started || state.stopped || !rest || state.departing.contains(&node) {
+        return;
+    }
+    name_layout(state);
+    state.departing.push(node);
+    settle_departures(state);
+}
+
+/// Takes the departing nodes out of their groups whose lives have ended, but for those that the
+/// rows of a slot have to come back with.
+pub(super) fn settle_departures(state: &mut ClusterState) {
+    if !state.started {
+        return;
+    }
+    let has_left = |node: &NodeId| {
+        let is_last = |slot: &PlacementSlot| slot.last == Some(*node);
+        !state.members.contains_key(node) && !state.slots.iter().any(is_last)
+    };
+    let (left, departing) = state.departing.iter().partition(|node| has_left(node));
+    state.departing = departing;
+    let left: Vec<NodeId> = left;
+    for group in &mut state.groups {
+        group.retain(|node| !left.contains(node));
+    }
+}
+
+/// New tables use a group from now on, as it is now.
 pub(super) fn open(state: &mut ClusterState, group: u16) {
     let Some(nodes) = state.groups.get(usize::from(group)).filter(|nodes| !nodes.is_empty()) else {
         return;
@@ -70,30 +132,40 @@ pub(super) fn open(state: &mut ClusterState, group: u16) {
         state.members.get(node).is_some_and(|member| member.status == MemberStatus::Active)
     };
     let fits = state.started && !state.stopped && !state.layouts.is_empty();
-    if !fits || state.is_open(group) || !nodes.iter().all(complete) {
+    let as_it_is = state.newest_slots_in(group) == nodes.len();
+    if !fits || as_it_is || !nodes.iter().all(complete) {
         return;
     }
     let nodes = nodes.clone();
-    let mut own = Vec::new();
-    for at in 0..state.slots.len() {
-        if state.slots[at].group != group {
-            continue;
-        }
-        if !state.is_used(at) {
-            // Each node is primary of one of them.
-            let mut nodes = nodes.clone();
-            let turn = own.len() % nodes.len();
-            nodes.rotate_left(turn);
-            let replicas = nodes.into_iter().map(|node| Replica { node, syncing: false }).collect();
-            (state.slots[at].replicas, state.slots[at].last) = (replicas, None);
-        }
-        own.push(at as u16);
-    }
+    let own = one_slot_for_each(state, group, &nodes);
     let mut slots = state.newest_slots();
+    slots.retain(|slot| state.slots[usize::from(*slot)].group != group);
     slots.extend(own);
     slots.sort_unstable();
     state.retired.retain(|retired| *retired != group);
     begin(state, slots);
+}
+
+/// As many slots of a group as it has nodes; each node is the primary of one of them. Slots that
+/// tables use stay as they are.
+fn one_slot_for_each(state: &mut ClusterState, group: u16, nodes: &[NodeId]) -> Vec<u16> {
+    let of_group = |slot: &PlacementSlot| slot.group == group;
+    let has = state.slots.iter().filter(|slot| of_group(slot)).count();
+    for _ in has..nodes.len() {
+        state.slots.push(PlacementSlot { group, replicas: Vec::new(), last: None });
+    }
+    let slots = (0..state.slots.len()).filter(|at| of_group(&state.slots[*at]));
+    let own: Vec<usize> = slots.take(nodes.len()).collect();
+    for (turn, at) in own.iter().enumerate() {
+        if state.is_used(*at) {
+            continue;
+        }
+        let mut nodes = nodes.to_vec();
+        nodes.rotate_left(turn);
+        let replicas = nodes.into_iter().map(|node| Replica { node, syncing: false }).collect();
+        (state.slots[*at].replicas, state.slots[*at].last) = (replicas, None);
+    }
+    own.into_iter().map(|at| at as u16).collect()
 }
 
 /// New tables do not use a group any more; those that do are to be moved.

@@ -567,11 +567,142 @@ fn a_group_without_tables_may_lose_all_and_come_back() {
     assert_eq!(groups_of(&log.state, new), [0, 1]);
 }
 
+/// Two replicas of a table, and a third one.
+fn with_third_replica() -> (Log, TableId) {
+    let mut log = Log::started(2, 2);
+    let table = create_table(&mut log, "d.t");
+    log.add(3, 1);
+    log.run(Command::CreateReplica { group: 0, node: NodeId(3) });
+    log.sync(3, 1);
+    log.activate(3, 1);
+    log.run(Command::OpenGroup { group: 0 });
+    (log, table)
+}
+
+#[test]
+fn a_group_gets_one_more_replica_and_new_tables_one_more_primary() {
+    let mut log = Log::started(2, 2);
+    let old = create_table(&mut log, "d.old");
+    let before = log.state.clone();
+    for (group, node) in [(0, 3), (1, 3), (0, 2), (0, 90)] {
+        log.run(Command::CreateReplica { group, node: NodeId(node) });
+        assert_eq!(log.state.groups, before.groups, "{node} into {group}");
+    }
+    log.add(3, 1);
+    log.run(Command::CreateReplica { group: 0, node: NodeId(3) });
+    log.run(Command::CreateReplica { group: 0, node: NodeId(3) });
+    assert_eq!(log.state.groups, [[1, 2, 3].map(NodeId)]);
+    assert_eq!(log.chains(), [[1, 2], [2, 1]]);
+    log.run(Command::OpenGroup { group: 0 });
+    assert_eq!(log.chains().len(), 2, "node 3 is not complete");
+    log.sync(3, 1);
+    assert_eq!(log.chains(), [[1, -3, 2], [2, -3, 1]]);
+    log.activate(3, 1);
+    log.run(Command::OpenGroup { group: 0 });
+    assert_eq!(log.chains(), [[1, 3, 2], [2, 3, 1], [3, 1, 2]]);
+    assert_eq!(
+        log.state.preferred_primaries(0).map(|(_, node)| node.0).collect::<Vec<_>>(),
+        [1, 2, 3]
+    );
+    // A table of before has its rows three times, and moves to be primary on all.
+    assert!(log.state.has_older_layout(old) && log.state.moves().left == 1);
+    let new = create_table(&mut log, "d.new");
+    assert!(!log.state.has_older_layout(new));
+    log.run(Command::OpenGroup { group: 0 });
+    assert_eq!(log.chains().len(), 3, "once");
+    // Two may die, and the third one has all.
+    log.remove(1, 1);
+    log.remove(2, 1);
+    assert_eq!((log.chains(), log.state.stopped), (vec![vec![3]; 3], false));
+}
+
+#[test]
+fn a_group_has_four_replicas_at_most() {
+    let (mut log, _) = with_third_replica();
+    for node in [4, 5] {
+        log.add(node, 1);
+        log.run(Command::CreateReplica { group: 0, node: NodeId(node) });
+    }
+    assert_eq!(log.state.groups[0].len(), 4);
+}
+
+#[test]
+fn a_replica_that_is_dropped_leaves_when_its_node_has_left() {
+    let (mut log, table) = with_third_replica();
+    log.run(Command::DropReplica { node: NodeId(1) });
+    assert_eq!(log.state.departing, [NodeId(1)]);
+    assert_eq!(log.chains(), [[1, 3, 2], [2, 3, 1], [3, 1, 2]], "it is there until it has left");
+    // The others may not go any more, as each may have to stay for the other.
+    log.run(Command::Leave { node: NodeId(1), incarnation: Incarnation(1) });
+    assert_eq!(log.status(1), Some(MemberStatus::Leaving));
+    log.remove(1, 1);
+    assert_eq!(log.state.groups, [[2, 3].map(NodeId)]);
+    assert!(log.state.departing.is_empty());
+    log.run(Command::OpenGroup { group: 0 });
+    assert_eq!(log.state.newest_slots(), [0, 1]);
+    // It stays out, as a spare node.
+    log.settle(1, 1);
+    log.add(1, 2);
+    log.sync(1, 2);
+    assert_eq!(log.status(1), Some(MemberStatus::Joining));
+    // A new table has one primary on each node, an old one two on one of them.
+    let new = create_table(&mut log, "d.new");
+    assert!(!log.state.has_older_layout(new));
+    assert!(!log.state.has_older_layout(table), "it was made for two nodes");
+    log.run(Command::CreateReplica { group: 0, node: NodeId(1) });
+    log.sync(1, 2);
+    log.activate(1, 2);
+    log.run(Command::OpenGroup { group: 0 });
+    assert_eq!(log.chains().len(), 3, "the slot of before is used again");
+    assert_eq!(log.chains()[2].first(), Some(&1));
+}
+
+#[test]
+fn the_last_complete_copy_is_not_dropped() {
+    let mut log = Log::started(2, 2);
+    create_table(&mut log, "d.t");
+    log.remove(2, 1);
+    log.run(Command::DropReplica { node: NodeId(1) });
+    assert!(log.state.departing.is_empty());
+    // Who is not there is dropped at once.
+    log.run(Command::DropReplica { node: NodeId(2) });
+    assert_eq!((log.state.groups.clone(), log.chains()), (vec![vec![NodeId(1)]], vec![vec![1]; 2]));
+    log.run(Command::DropReplica { node: NodeId(1) });
+    assert_eq!(log.state.groups, [[NodeId(1)]]);
+    log.run(Command::OpenGroup { group: 0 });
+    assert_eq!(log.state.newest_slots(), [0]);
+}
+
+#[test]
+fn a_node_that_departs_stays_in_its_group_while_nobody_else_has_its_rows() {
+    let mut log = Log::started(2, 2);
+    create_table(&mut log, "d.t");
+    log.run(Command::DropReplica { node: NodeId(2) });
+    log.run(Command::DropReplica { node: NodeId(1) });
+    assert_eq!(log.state.departing, [NodeId(2)], "one of them stays");
+    // The one that stays dies first.
+    log.remove(1, 1);
+    log.run(Command::Leave { node: NodeId(2), incarnation: Incarnation(1) });
+    assert_eq!(log.status(2), Some(MemberStatus::Active));
+    let mut other = Log { state: log.state.clone() };
+    log.remove(2, 1);
+    assert!(log.state.stopped);
+    assert_eq!(log.state.groups, [[1, 2].map(NodeId)], "the rows are on its disk");
+    // The other one is back: now it may leave.
+    other.settle(1, 1);
+    other.add(1, 2);
+    other.sync(1, 2);
+    other.activate(1, 2);
+    other.run(Command::Leave { node: NodeId(2), incarnation: Incarnation(1) });
+    other.remove(2, 1);
+    assert_eq!((other.state.groups.clone(), other.state.stopped), (vec![vec![NodeId(1)]], false));
+}
+
 #[test]
 fn states_of_older_programs_have_no_layouts() {
     let log = Log::started(2, 2);
     let text = serde_json::to_string(&log.state).unwrap();
-    for word in ["layouts", "retired", "reorganizing"] {
+    for word in ["layouts", "retired", "reorganizing", "departing"] {
         assert!(!text.contains(word), "older programs can read it");
     }
     let read: ClusterState = serde_json::from_str(&text).unwrap();

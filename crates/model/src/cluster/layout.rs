@@ -93,6 +93,12 @@ impl ClusterState {
         }
     }
 
+    /// How many slots of a group new tables use.
+    pub fn newest_slots_in(&self, group: u16) -> usize {
+        let of_group = |slot: &&u16| self.slots[usize::from(**slot)].group == group;
+        self.newest_slots().iter().filter(of_group).count()
+    }
+
     /// Whether new tables use a group.
     pub fn is_open(&self, group: u16) -> bool {
         let slots = self.newest_slots();

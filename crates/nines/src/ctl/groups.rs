@@ -1,4 +1,5 @@
-//! `nines ctl create nodegroup`, `drain`, `drop nodegroup`, `rebalance`.
+//! `nines ctl create nodegroup`, `drain`, `drop nodegroup`, `create replica`, `drop replica`,
+//! `rebalance`.
 
 use std::thread;
 use std::time::Duration;
@@ -31,12 +32,21 @@ pub(super) fn read(first: &str, rest: &[&str]) -> Result<Order, String> {
     let change = match (first, rest) {
         ("create", ["nodegroup", ids @ ..]) if !ids.is_empty() => {
             let ids = ids.iter().flat_map(|word| word.split(',')).filter(|word| !word.is_empty());
-            let id = |word: &str| word.parse().map_err(|_| format!("`{word}` is no node id"));
             GroupOrder::Create { nodes: ids.map(id).collect::<Result<_, _>>()? }
         }
-        ("create", _) => return Err("create what? `create nodegroup ID,ID`".into()),
+        ("create", ["replica", node, "nodegroup", group]) => {
+            GroupOrder::CreateReplica { node: id(node)?, group: number(group)? }
+        }
+        ("create", _) => {
+            let what =
+                "create what? `create nodegroup ID,ID` or `create replica ID nodegroup GROUP`";
+            return Err(what.into());
+        }
         ("drop", ["nodegroup", group]) => GroupOrder::Drop { group: number(group)? },
-        ("drop", _) => return Err("drop what? `drop nodegroup GROUP`".into()),
+        ("drop", ["replica", node]) => GroupOrder::DropReplica { node: id(node)? },
+        ("drop", _) => {
+            return Err("drop what? `drop nodegroup GROUP` or `drop replica ID`".into());
+        }
         ("drain", [group] | ["nodegroup", group]) => GroupOrder::Drain { group: number(group)? },
         ("drain", _) => return Err("drain what? `drain GROUP`, with the number of a group".into()),
         (_, []) => GroupOrder::Rebalance,
@@ -45,6 +55,10 @@ pub(super) fn read(first: &str, rest: &[&str]) -> Result<Order, String> {
         (_, [surplus, ..]) => return Err(format!("`{surplus}` is too much after `{first}`")),
     };
     Ok(Order::Change(change))
+}
+
+fn id(word: &str) -> Result<u16, String> {
+    word.parse().map_err(|_| format!("`{word}` is no node id"))
 }
 
 fn number(word: &str) -> Result<u16, String> {
@@ -88,6 +102,14 @@ fn is_done(now: &MovesStatus, change: &GroupOrder) -> bool {
         }),
         GroupOrder::Drain { group } => of(*group).is_none_or(|group| !group.open),
         GroupOrder::Drop { group } => of(*group).is_none(),
+        // The copy takes as long as that to any node that comes back: it is only begun.
+        GroupOrder::CreateReplica { node, group } => {
+            of(*group).is_some_and(|group| group.nodes.contains(node))
+        }
+        GroupOrder::DropReplica { node } => {
+            now.departing.contains(node)
+                || !now.groups.iter().any(|group| group.nodes.contains(node))
+        }
         GroupOrder::Rebalance => now.wanted || now.left == 0,
         GroupOrder::Stop => !now.wanted,
     }
@@ -122,7 +144,12 @@ fn text(status: &MovesStatus) -> String {
         [] => String::new(),
         names => format!("left: {}{more}\n", names.join(", ")),
     };
-    format!("{}\n{what}\n{left}", table.text(2))
+    let departing: Vec<String> = status.departing.iter().map(u16::to_string).collect();
+    let departing = match &departing[..] {
+        [] => String::new(),
+        nodes => format!("leave when their groups can do without them: {}\n", nodes.join(", ")),
+    };
+    format!("{}\n{what}\n{left}{departing}", table.text(2))
 }
 
 #[cfg(test)]
@@ -143,6 +170,10 @@ mod tests {
         assert_eq!(change(&["rebalance"]), Some(GroupOrder::Rebalance));
         assert_eq!(change(&["rebalance", "stop"]), Some(GroupOrder::Stop));
         assert_eq!(read("rebalance", &["status"]), Ok(Order::Look));
+        let replica = Some(GroupOrder::CreateReplica { node: 5, group: 0 });
+        assert_eq!(change(&["create", "replica", "5", "nodegroup", "0"]), replica);
+        assert_eq!(change(&["drop", "replica", "5"]), Some(GroupOrder::DropReplica { node: 5 }));
+        assert!(read("create", &["replica", "5"]).is_err());
         for wrong in [&["create"][..], &["create", "nodegroup"], &["drop", "x"], &["drain", "a"]] {
             assert!(read(wrong[0], &wrong[1..]).is_err(), "{wrong:?}");
         }

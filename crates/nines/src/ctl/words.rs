@@ -137,15 +137,21 @@ pub(super) const WORDS: [Word; 25] = [
     ),
     word(
         "create",
-        "create nodegroup ID,ID…",
-        "a node group of data nodes that are in none (NodeGroup=65536); new tables use it",
+        "create nodegroup ID,ID… | replica ID nodegroup GROUP",
+        "a node group of data nodes that are in none (NodeGroup=65536), which new tables use; or one \
+         more replica of what a node group holds",
     ),
     word(
         "drain",
         "drain GROUP",
         "new tables do not use a node group any more, and SQL nodes move those that do",
     ),
-    word("drop", "drop nodegroup GROUP", "ends a node group that is drained; its nodes end"),
+    word(
+        "drop",
+        "drop nodegroup GROUP | replica ID",
+        "ends a node group that is drained; or takes a node out of its group, which goes on with \
+         the others; nodes that leave end",
+    ),
     word(
         "rebalance",
         "rebalance [status|stop]",

@@ -180,6 +180,18 @@ pub(crate) enum GroupOrder {
         /// Its number.
         group: u16,
     },
+    /// A data node that is in no group becomes one more replica of one.
+    CreateReplica {
+        /// Which.
+        node: u16,
+        /// The group's number.
+        group: u16,
+    },
+    /// A data node leaves its group, which goes on with the others.
+    DropReplica {
+        /// Which.
+        node: u16,
+    },
     /// All tables are moved to the groups that new ones use.
     Rebalance,
     /// No more tables are moved.
@@ -200,6 +212,9 @@ pub(crate) struct MovesStatus {
     pub(crate) first_left: Vec<String>,
     /// The node groups, by number.
     pub(crate) groups: Vec<GroupMoves>,
+    /// Nodes that leave their groups when these can do without them.
+    #[serde(default)]
+    pub(crate) departing: Vec<u16>,
 }
 
 /// A node group, for those who move tables.

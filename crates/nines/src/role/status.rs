@@ -150,7 +150,7 @@ impl ClusterStatus {
             serves: present.serves,
             name: config.name(),
             told_by: own.0.0,
-            replicas: config.replicas(),
+            replicas: groups.iter().map(|group| group.nodes.len()).min().unwrap_or(0) as u8,
             started: state.started,
             stopped: state.stopped,
             on_disk: config
@@ -277,38 +277,47 @@ impl ClusterStatus {
     }
 }
 
-/// In what the node groups of a configuration differ from those that the cluster was founded with,
-/// where its rows lie.
+/// In what the node groups of a configuration differ from those that the cluster has, where its
+/// rows lie.
 pub(crate) fn other_groups(config: &ClusterConfig, state: &ClusterState) -> Option<String> {
-    let founded = state.started.then_some(&state.groups)?;
+    let groups = state.started.then_some(&state.groups)?;
     let set = |nodes: &[NodeId]| nodes.iter().copied().collect::<BTreeSet<NodeId>>();
-    let names = |nodes: &[NodeId]| list(&nodes.iter().map(|node| node.0).collect::<Vec<u16>>());
-    let copies = founded.iter().map(Vec::len).max().unwrap_or(0);
-    if copies > 0 && copies != usize::from(config.replicas()) {
-        let wanted = config.replicas();
-        return Some(format!(
-            "NoOfReplicas={wanted}, and the cluster was founded with NoOfReplicas={copies}"
-        ));
-    }
-    // Groups that came later are of nodes without a group, or are configured by now under a number
-    // of their own; those that were dropped may still be configured.
+    let names =
+        |nodes: &BTreeSet<NodeId>| list(&nodes.iter().map(|node| node.0).collect::<Vec<_>>());
+    let placed = set(&groups.concat());
+    // Nodes that came later have no group in the configuration, or are configured by now where they
+    // are; those that have left may still be configured.
     let spare: BTreeSet<NodeId> = config.spare_node_ids().into_iter().collect();
-    let mut formed = founded.iter().enumerate().filter(|(_, nodes)| !nodes.is_empty());
-    formed.find_map(|(number, nodes)| {
+    let mut formed = groups.iter().enumerate().filter(|(_, nodes)| !nodes.is_empty());
+    let other = formed.find_map(|(number, nodes)| {
         let nodes = set(nodes);
-        let named = config.groups().iter().find(|group| !set(&group.nodes).is_disjoint(&nodes));
-        let list = |nodes: &BTreeSet<NodeId>| names(&nodes.iter().copied().collect::<Vec<_>>());
-        match named {
-            Some(group) if set(&group.nodes) == nodes => None,
-            Some(group) => Some(format!(
-                "node group {number} is of {}, and its rows are on {}",
-                names(&group.nodes),
-                list(&nodes)
-            )),
-            None if nodes.is_subset(&spare) => None,
-            None => Some(format!("{} hold rows and are not in it", list(&nodes))),
+        let named: Vec<&NodeGroup> =
+            config.groups().iter().filter(|group| !set(&group.nodes).is_disjoint(&nodes)).collect();
+        let configured: BTreeSet<NodeId> =
+            named.iter().flat_map(|group| &group.nodes).copied().collect();
+        let rest: BTreeSet<NodeId> = nodes.difference(&configured).copied().collect();
+        if !rest.is_subset(&spare) {
+            return Some(format!("{} hold rows and are not in it", names(&rest)));
         }
-    })
+        let here: BTreeSet<NodeId> = configured.intersection(&placed).copied().collect();
+        let fits = named.len() <= 1 && here.is_subset(&nodes);
+        let is = || {
+            format!(
+                "node group {number} is of {}, and its rows are on {}",
+                names(&configured),
+                names(&nodes)
+            )
+        };
+        (!fits).then(is)
+    })?;
+    let copies = groups.iter().map(Vec::len).max().unwrap_or(0);
+    let wanted = config.replicas();
+    if copies == usize::from(wanted) {
+        return Some(other);
+    }
+    Some(format!(
+        "NoOfReplicas={wanted}, and the cluster has {copies} replicas of its rows: {other}"
+    ))
 }
 
 /// The node groups: those that the cluster has, or those that it is to be founded with.

@@ -3,11 +3,11 @@
 //!
 //! # Owns
 //! What an operator orders, and when: the group is formed, tables are moved to it, it is drained
-//! and dropped, and formed again.
+//! and dropped, and formed again. Or a group gets one more replica, and loses one.
 //! # Not here
 //! The faults that strike meanwhile (the other modules); what becomes of the tables (SQL nodes).
 
-use model::{ClusterState, Command, MemberStatus};
+use model::{ClusterState, Command, MemberStatus, NodeId};
 use stdx::Duration;
 
 use super::Chaos;
@@ -21,10 +21,13 @@ pub(super) const SPAN_MIN: Duration = Duration::from_secs(3);
 const SECONDS_MAX: u64 = 120;
 
 impl Chaos {
-    /// Orders a node group of the data nodes that are in none, if there are any. What strikes next
-    /// strikes while they come.
+    /// Orders a node group, or a replica, of the data nodes that are in none, if there are any. What
+    /// strikes next strikes while they come.
     pub fn grow(&mut self, world: &mut World) {
         let nodes = world.setup().config.spare_nodes.clone();
+        if world.setup().replica_orders {
+            return self.order_replicas(world);
+        }
         if nodes.is_empty() {
             return;
         }
@@ -36,6 +39,29 @@ impl Chaos {
             world.order(node, command.clone());
         }
         self.note(world, format!("an operator orders {command:?}"));
+    }
+
+    /// Orders a further replica of a group if a node is in none, and otherwise that a node leaves a
+    /// group that has one more than it was founded with. Each may be another one than an operator
+    /// would choose: complete or not, the only primary, the one that leads.
+    pub(super) fn order_replicas(&mut self, world: &mut World) {
+        let state = world.newest_state();
+        if !world.setup().replica_orders || !state.started || !self.of_groups.percent(60) {
+            return;
+        }
+        let nodes = world.nodes(Kind::Data);
+        let placed = state.groups.concat();
+        if let Some(node) = nodes.iter().find(|node| !placed.contains(node)) {
+            let group = self.of_groups.between(0, state.groups.len() as u64 - 1) as u16;
+            return self.order(world, Command::CreateReplica { group, node: *node });
+        }
+        let founded = usize::from(world.setup().replicas);
+        let wide = state.groups.iter().filter(|nodes| nodes.len() > founded);
+        let nodes: Vec<NodeId> = wide.flatten().copied().collect();
+        if !nodes.is_empty() && self.of_groups.percent(40) {
+            let node = *self.of_groups.pick(&nodes);
+            self.order(world, Command::DropReplica { node });
+        }
     }
 
     /// The group of the spare nodes, while there is one.

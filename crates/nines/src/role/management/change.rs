@@ -98,7 +98,9 @@ fn takes(case: &Case<'_>, change: &Change, refused: &mut Vec<String>) -> Takes {
         Some(Status::Honoured) | None => {}
     }
     // The formed groups say what counts, and are compared for themselves.
-    let grown = change.parameter == "NodeGroup" && other_groups(case.after, case.state).is_none();
+    let of_groups =
+        change.parameter == "NodeGroup" || change.parameter == "NoOfReplicas" && case.state.started;
+    let grown = of_groups && other_groups(case.after, case.state).is_none();
     match change.restart {
         Restart::Online => Takes::Nothing("nothing: it is in effect at once"),
         Restart::InitialSystem if grown => Takes::Restart(nodes),

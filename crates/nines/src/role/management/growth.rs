@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use control::state_machine::{self, REPLICAS_MAX};
 use model::{ClusterState, Command, MemberStatus, NodeId, NodeRole, Table};
 
 use crate::role::operator::Board;
@@ -27,7 +28,8 @@ pub(super) fn moves(state: &ClusterState) -> MovesStatus {
     let left = state.table_names.iter().filter(|(name, id)| state.is_to_be_moved(name, **id));
     let first_left = left.take(NAMED).map(|(name, _)| name.to_string()).collect();
     let (wanted, tables, left) = (state.reorganizing, moves.tables, moves.left);
-    MovesStatus { wanted, tables, left, first_left, groups }
+    let departing = state.departing.iter().map(|node| node.0).collect();
+    MovesStatus { wanted, tables, left, first_left, groups, departing }
 }
 
 /// Checks an order, and has its command logged; what is told of it.
@@ -38,6 +40,8 @@ pub(super) fn carry_out(board: &Board, order: &GroupOrder) -> Result<String, Str
     }
     let (command, text) = match order {
         GroupOrder::Create { nodes } => create(&state, nodes)?,
+        GroupOrder::CreateReplica { node, group } => create_replica(&state, *node, *group)?,
+        GroupOrder::DropReplica { node } => drop_replica(&state, *node)?,
         GroupOrder::Drain { group } => {
             known(&state, *group)?;
             let others = (0..state.groups.len() as u16).filter(|other| other != group);
@@ -105,28 +109,77 @@ fn create(state: &ClusterState, nodes: &[u16]) -> Result<(Command, String), Stri
         ));
     }
     for (at, node) in nodes.iter().enumerate() {
-        let id = NodeId(*node);
         if nodes[..at].contains(node) {
             return Err(format!("node {node} is named twice"));
         }
-        if let Some(group) = state.groups.iter().position(|group| group.contains(&id)) {
-            return Err(format!("node {node} is in node group {group}"));
-        }
-        match state.members.get(&id) {
-            Some(member) if member.role != NodeRole::Data => {
-                return Err(format!("node {node} is no data node"));
-            }
-            Some(member) if member.status == MemberStatus::Joining => {}
-            Some(_) => return Err(format!("node {node} is leaving")),
-            None => {
-                return Err(format!(
-                    "node {node} is not there: it has to be in the configuration with \
-                     NodeGroup=65536, and to run"
-                ));
-            }
-        }
+        free(state, *node)?;
     }
     let list: Vec<String> = nodes.iter().map(u16::to_string).collect();
     let nodes = nodes.iter().copied().map(NodeId).collect();
     Ok((Command::CreateGroup { nodes }, format!("nodes {} become a node group", list.join(", "))))
+}
+
+/// Whether a node can be given to a group; why not, if it cannot.
+fn free(state: &ClusterState, node: u16) -> Result<(), String> {
+    let id = NodeId(node);
+    if let Some(group) = state.groups.iter().position(|group| group.contains(&id)) {
+        return Err(format!("node {node} is in node group {group}"));
+    }
+    match state.members.get(&id) {
+        Some(member) if member.role != NodeRole::Data => {
+            Err(format!("node {node} is no data node"))
+        }
+        Some(member) if member.status == MemberStatus::Joining => Ok(()),
+        Some(_) => Err(format!("node {node} is leaving")),
+        None => Err(format!(
+            "node {node} is not there: it has to be in the configuration with NodeGroup=65536, \
+             and to run"
+        )),
+    }
+}
+
+fn create_replica(
+    state: &ClusterState,
+    node: u16,
+    group: u16,
+) -> Result<(Command, String), String> {
+    known(state, group)?;
+    free(state, node)?;
+    let command = Command::CreateReplica { group, node: NodeId(node) };
+    let copies = state.groups[usize::from(group)].len();
+    if state_machine::moot(state, &command) {
+        return Err(format!(
+            "node group {group} has {copies} replicas of its rows, and at most {REPLICAS_MAX} are \
+             possible"
+        ));
+    }
+    let text = format!(
+        "node {node} becomes replica {} of node group {group}: its rows are copied to it; `show` \
+         tells when they are there",
+        copies + 1
+    );
+    Ok((command, text))
+}
+
+fn drop_replica(state: &ClusterState, node: u16) -> Result<(Command, String), String> {
+    let id = NodeId(node);
+    let Some(group) = state.groups.iter().position(|group| group.contains(&id)) else {
+        return Err(format!("node {node} is in no node group; see `groups`"));
+    };
+    if state.departing.contains(&id) {
+        return Err(format!("node {node} leaves node group {group} already"));
+    }
+    let command = Command::DropReplica { node: id };
+    if state_machine::moot(state, &command) {
+        return Err(format!(
+            "node {node} may have the only complete copy of the rows of node group {group}: \
+             another node of it has to be there and complete; to end the whole group, `drain \
+             {group}` and `drop nodegroup {group}`"
+        ));
+    }
+    let text = format!(
+        "node {node} leaves node group {group} when the others can do without it, and its process \
+         ends"
+    );
+    Ok((command, text))
 }

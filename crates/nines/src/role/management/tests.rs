@@ -38,7 +38,7 @@ fn a_restart_with_another_file_is_refused_if_the_node_would_not_come_back() {
         assert!(told.contains(why), "{name}: {told}");
     };
     refused("mistyped", &text.replace("NoOfReplicas", "NoOfReplcas"), "NoOfReplcas");
-    let copies = "NoOfReplicas=1, and the cluster was founded with NoOfReplicas=2";
+    let copies = "NoOfReplicas=1, and the cluster has 2 replicas of its rows";
     refused("one copy", &text.replace("NoOfReplicas=2", "NoOfReplicas=1"), copies);
     let other = text.replace("NodeId=2", "NodeId=3");
     refused("other nodes", &other, "node group 0 is of nodes 1, 3, and its rows are on nodes 1, 2");
