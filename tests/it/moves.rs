@@ -34,7 +34,7 @@ impl Draws {
 
 /// What a client has done.
 #[derive(Default)]
-struct Done {
+pub(super) struct Done {
     /// Keys of rows that are there.
     acknowledged: Vec<i64>,
     /// Keys of rows that may be there: the SQL node was killed, or a data node.
@@ -42,7 +42,7 @@ struct Done {
 }
 
 /// Clients of both SQL nodes. Each statement is a transaction.
-struct Clients {
+pub(super) struct Clients {
     stop: Arc<AtomicBool>,
     /// Of each SQL node: it is about to be killed, or is not there again yet.
     excused: [Arc<AtomicBool>; 2],
@@ -51,7 +51,7 @@ struct Clients {
 
 impl Clients {
     /// Clients whose keys begin behind a number.
-    fn start(cluster: &Processes, behind: i64) -> Self {
+    pub(super) fn start(cluster: &Processes, behind: i64) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let excused: [Arc<AtomicBool>; 2] = Default::default();
         let client = |client: usize| {
@@ -86,7 +86,7 @@ impl Clients {
         Self { stop, excused, threads }
     }
 
-    fn end(self) -> Vec<Done> {
+    pub(super) fn end(self) -> Vec<Done> {
         self.stop.store(true, Ordering::SeqCst);
         let ended = self.threads.into_iter().map(JoinHandle::join);
         let done: Vec<Done> = ended.map(|done| done.expect("no statement fails")).collect();
@@ -134,7 +134,7 @@ fn order(cluster: &Processes, words: &[&str]) {
     until(&format!("nines ctl {words:?}"), || cluster.ctl(words).status.success());
 }
 
-fn fill(session: &mut Session) {
+pub(super) fn fill(session: &mut Session) {
     all(
         session,
         &[
@@ -156,7 +156,7 @@ fn fill(session: &mut Session) {
 }
 
 /// Every row is there that was acknowledged, and none that nobody has sent; the bank has its sum.
-fn check(session: &mut Session, phases: &[Vec<Done>]) {
+pub(super) fn check(session: &mut Session, phases: &[Vec<Done>]) {
     for table in 0..TABLES {
         let sums = format!("SELECT COUNT(*) + SUM(a) * 10 + SUM(b) FROM m.t{table}");
         let keys = ROWS * (ROWS - 1) / 2;
