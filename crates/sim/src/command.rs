@@ -18,8 +18,9 @@ use summary::Summary;
 /// How to call the simulator.
 const USAGE: &str = "\
 usage: sim run --seeds N [--from S] [--jobs J] [--twice | --twice-every K] [--mutation NAME]
-               [--disks] [--moves] [--keep-going]
+               [--disks] [--moves] [--replicas] [--keep-going]
        sim run --seed S [--twice] [--verbose] [--mutation NAME] [--disks] [--moves]
+               [--replicas]
        sim mutations [--seeds N] [--jobs J] [--only NAME] [--known]
        sim rejoin [--rows N] [--every K]";
 
@@ -37,6 +38,7 @@ struct Options {
     known: bool,
     disks: bool,
     moves: bool,
+    replicas: bool,
     mutation: Mutation,
     only: Option<Mutation>,
     /// Of a node's return: rows of its table, and one in so many is changed meanwhile.
@@ -175,6 +177,7 @@ fn parse(arguments: &[String]) -> Result<Options, String> {
             "--known" => options.known = true,
             "--disks" => options.disks = true,
             "--moves" => options.moves = true,
+            "--replicas" => options.replicas = true,
             other => return Err(format!("{other} is not known\n{USAGE}")),
         }
     }
@@ -204,8 +207,8 @@ fn keep_panics_for_reports() {
 fn run(options: &Options, seed: u64, mutation: Mutation) -> Outcome {
     LAST_PANIC.take();
     let disks = options.disks || is_of_disks(mutation);
-    let Options { moves, verbose, .. } = *options;
-    let plan = Plan { seed, mutation, disks, moves, verbose };
+    let Options { moves, replicas, verbose, .. } = *options;
+    let plan = Plan { seed, mutation, disks, moves, replicas, verbose };
     let mut outcome = run_seed(plan);
     if seed.checked_rem(options.twice_every) == Some(0) && outcome.failure.is_none() {
         let again = run_seed(plan);
@@ -253,6 +256,9 @@ fn replay(outcome: &Outcome, options: &Options) -> String {
     }
     if options.moves {
         with += " --moves";
+    }
+    if options.replicas {
+        with += " --replicas";
     }
     if failure.contains("two runs") {
         with += " --twice";

@@ -27,6 +27,9 @@ pub struct Plan {
     pub disks: bool,
     /// Tables of SQL move between node groups, where the cluster has SQL nodes and is small enough.
     pub moves: bool,
+    /// A node becomes a further replica, and nodes leave their groups, where groups are small
+    /// enough.
+    pub replicas: bool,
     /// Tell what happens while it does.
     pub verbose: bool,
 }
@@ -53,6 +56,8 @@ pub struct Outcome {
 /// Runs one seed. A panic in it is a failure of the seed, not of the caller.
 pub fn run_seed(plan: Plan) -> Outcome {
     let setup = Setup::random(plan.seed, plan.mutation, plan.disks, plan.moves);
+    let widens = plan.replicas && setup.may_widen();
+    let setup = if widens { setup.with_spare_replica() } else { setup };
     let load = Load::random(&setup);
     let lab = Lab::new();
     let mut world = World::new(setup, applications(lab.clone(), load));

@@ -178,8 +178,8 @@ impl Setup {
         if setup.moves || has_more && setup.groups < 3 {
             setup = setup.with_spare_group();
         }
-        let may_widen = has_more && !setup.moves && setup.replicas < 4;
-        if may_widen && Prng::new(seed ^ REPLICAS_DRAW).percent(REPLICAS_PERCENT) {
+        let widens = has_more && setup.may_widen();
+        if widens && Prng::new(seed ^ REPLICAS_DRAW).percent(REPLICAS_PERCENT) {
             setup = setup.with_spare_replica();
         }
         let mut config = (*setup.config).clone();
@@ -263,6 +263,11 @@ impl Setup {
         self.sql_nodes = nodes;
         self.clients += nodes;
         self
+    }
+
+    /// Whether a node group may get one more replica.
+    pub fn may_widen(&self) -> bool {
+        !self.moves && self.replicas < 4
     }
 
     /// Whether the cluster has SQL nodes, and is small enough for one more group.

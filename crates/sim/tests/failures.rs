@@ -352,7 +352,14 @@ fn a_client_that_cannot_reach_some_data_nodes_waits_for_nothing_for_ever() {
 #[test]
 fn a_run_is_decided_by_its_seed() {
     let mutation = actor::Mutation::None;
-    let plan = sim::Plan { seed: 3, mutation, disks: false, moves: false, verbose: false };
+    let plan = sim::Plan {
+        seed: 3,
+        mutation,
+        disks: false,
+        moves: false,
+        replicas: false,
+        verbose: false,
+    };
     let (first, second) = (sim::run_seed(plan), sim::run_seed(plan));
     assert_eq!(first.failure, None);
     assert_eq!(first.hash, second.hash);
