@@ -112,7 +112,7 @@ pub(super) fn wait_until_moved(cluster: &Processes) {
 }
 
 /// Waits until a condition holds.
-pub(super) fn wait_until(what: &str, holds: impl Fn() -> bool) {
+pub(super) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let began = Instant::now();
     while !holds() {
         assert!(began.elapsed() < PATIENCE, "{what}: not so");

@@ -46,12 +46,35 @@ fn primaries(cluster: &Processes) -> Vec<usize> {
     data.map(|node| node["primary_of"].as_u64().expect("a number") as usize).collect()
 }
 
+/// Waits until the archive has what is committed now; its chain is whole.
+fn archive_goes_on(cluster: &Processes) {
+    let mut session = open(cluster, SQL);
+    said(&mut session, "CREATE DATABASE IF NOT EXISTS archived");
+    said(&mut session, "CREATE TABLE IF NOT EXISTS archived.t (a INT PRIMARY KEY AUTO_INCREMENT)");
+    said(&mut session, "INSERT INTO archived.t VALUES ()");
+    let epoch = number(&mut session, "SELECT @@nines_last_commit_epoch");
+    let mut shown = Vec::new();
+    wait_until("the archive has the last change", || {
+        // An SQL node that is asked while data nodes die may have nothing to say.
+        let asked = cluster.session(SQL).and_then(|mut other| other.query("SHOW ARCHIVES"));
+        shown = asked.unwrap_or_default();
+        let newest = shown.first().and_then(|row| row[6].as_ref()?.parse::<i64>().ok());
+        newest.is_some_and(|newest| newest >= epoch)
+    });
+    assert_eq!(shown[0][11].as_deref().unwrap_or_default(), "", "its chain is whole: {shown:?}");
+}
+
 #[test]
 fn two_replicas_become_three_and_two_again_while_clients_write() {
     let mut cluster = with_spare_node();
+    let place = cluster.directory().join("archive");
+    let archive = format!("START ARCHIVE INTO '{}' WITH max_lag = 2", place.display());
+    said(&mut open(&cluster, SQL), &archive);
+    archive_goes_on(&cluster);
     let clients = Clients::start(&cluster, &[0; CLIENTS]);
     create_replica(&cluster);
     wait_for(&cluster, &[1, 2, 3]);
+    archive_goes_on(&cluster);
     let mut rounds = clients.end();
     check(&mut open(&cluster, SQL), &rounds);
     // The third one has all rows: it serves alone.
@@ -71,6 +94,7 @@ fn two_replicas_become_three_and_two_again_while_clients_write() {
     ctl(&cluster, &["rebalance"]);
     wait_until_moved(&cluster);
     wait_until("each node is the primary of a third", || primaries(&cluster) == [1, 1, 1]);
+    archive_goes_on(&cluster);
 
     // The node that leaves is one that the cluster was founded with, and has rows of its own.
     let told = ctl(&cluster, &["drop", "replica", "1"]);

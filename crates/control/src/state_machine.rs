@@ -84,6 +84,7 @@ pub fn apply(state: &ClusterState, index: ControlIndex, command: &Command) -> Cl
             schema(&mut next, *session, *number, change);
         }
     }
+    groups::settle_departures(&mut next);
     next.check_since(state);
     next
 }
@@ -128,7 +129,6 @@ fn remove_member(state: &mut ClusterState, node: NodeId, incarnation: Incarnatio
         }
         state.stopped |= slot.replicas.is_empty() && used;
     }
-    groups::settle_departures(state);
 }
 
 /// Takes a node out of a chain. When it was the primary, the first active replica is promoted and
@@ -220,10 +220,24 @@ fn restart(state: &mut ClusterState, generation: u32, epoch: Epoch, back: &[Retu
 fn may_return(state: &ClusterState, one: &Returned) -> bool {
     let newest = state.incarnations.get(&one.node).is_none_or(|last| one.incarnation > *last)
         || (one.role == NodeRole::Management && state.member(one.node, one.incarnation).is_some());
-    let places = || state.slots.iter().filter(|s| state.group_of(s).contains(&one.node));
-    let complete = places().all(|slot| slot.sources().any(|node| node == one.node));
-    let placed = places().next().is_some();
-    newest && one.workers > 0 && (placed == (one.role == NodeRole::Data)) && complete
+    let placed = state.groups.iter().any(|group| group.contains(&one.node));
+    let fits = match one.role {
+        NodeRole::Data => has_all_rows(state, one.node),
+        NodeRole::Management => !placed,
+    };
+    newest && one.workers > 0 && fits
+}
+
+/// Whether a node is in a group and is a source of all of the group's slots that tables use; of all
+/// slots where tables use none.
+pub fn has_all_rows(state: &ClusterState, node: NodeId) -> bool {
+    let own = || {
+        let slots = state.slots.iter().enumerate();
+        slots.filter(|(_, slot)| state.group_of(slot).contains(&node))
+    };
+    let is_used = own().any(|(at, _)| state.is_used(at));
+    let mut places = own().filter(|(at, _)| !is_used || state.is_used(*at));
+    own().next().is_some() && places.all(|(_, slot)| slot.sources().any(|other| other == node))
 }
 
 fn reopen(state: &mut ClusterState, generation: u32) {
@@ -237,7 +251,6 @@ fn reopen(state: &mut ClusterState, generation: u32) {
             member.status = MemberStatus::Active;
         }
     }
-    groups::settle_departures(state);
 }
 
 /// Groups must be of one size and made of data members, each once.

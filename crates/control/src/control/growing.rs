@@ -33,7 +33,15 @@ impl Control {
         if let Some((group, _)) = formed.next() {
             return Some(Command::OpenGroup { group });
         }
+        // One of a group at a time, so that the next one sees who is left.
+        let is_leaving = |node: &model::NodeId| {
+            state.members.get(node).is_some_and(|member| member.status == MemberStatus::Leaving)
+        };
         let leaves = |node: &model::NodeId| {
+            let group = state.groups.iter().find(|group| group.contains(node))?;
+            if group.iter().any(is_leaving) {
+                return None;
+            }
             let member =
                 state.members.get(node).filter(|member| member.status == MemberStatus::Active)?;
             let incarnation = member.incarnation;

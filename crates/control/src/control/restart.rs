@@ -24,6 +24,7 @@ use stdx::Instant;
 use wire::{Message, NodeLife, ParticipantMessage, WorkerDisk};
 
 use super::Control;
+use crate::state_machine;
 
 /// Rows on the disk of a worker or a node: whose, and up to which epoch all of them.
 pub(super) type StoredRows = Option<(ClusterId, Epoch)>;
@@ -201,7 +202,7 @@ impl Control {
         let epoch =
             if ctx.mutated(Mutation::RestartTakesNewest) { newest.max()? } else { newest.min()? };
         let holds = |node: NodeId| {
-            let source = self.state.slots.iter().any(|slot| slot.sources().any(|n| n == node));
+            let source = state_machine::has_all_rows(&self.state, node);
             let has = saved(node).is_some_and(|saved| saved >= epoch);
             source && has && reaches(node, epoch)
         };

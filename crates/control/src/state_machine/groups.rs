@@ -57,7 +57,8 @@ fn is_free(state: &ClusterState, node: NodeId) -> bool {
     let member = state.members.get(&node).is_some_and(|member| {
         member.role == NodeRole::Data && member.status == MemberStatus::Joining
     });
-    member && !state.groups.iter().any(|group| group.contains(&node))
+    let placed = state.groups.iter().any(|group| group.contains(&node));
+    member && !placed && !state.departing.contains(&node)
 }
 
 /// Whether a group of these nodes can be formed: as many as the other groups have, all of them data
@@ -77,6 +78,10 @@ fn may_create(state: &ClusterState, nodes: &[NodeId]) -> bool {
 
 /// Puts a member that is in no group into one. The node has no rows yet: the leader has it enter
 /// the group's slots as any node that joins.
+///
+/// The slot that the group is to have for it is there from now on, with the replicas that hold the
+/// others. No table uses it yet: so all of them know every change that is ever made in it, which
+/// change streams count on.
 pub(super) fn create_replica(state: &mut ClusterState, group: u16, node: NodeId) {
     let nodes = state.groups.get(usize::from(group)).map_or(0, Vec::len);
     let has_room = (1..REPLICAS_MAX).contains(&nodes) && state.slots.len() < SLOTS_MAX;
@@ -85,9 +90,17 @@ pub(super) fn create_replica(state: &mut ClusterState, group: u16, node: NodeId)
     }
     name_layout(state);
     state.groups[usize::from(group)].push(node);
+    let of_group = |at: &usize| state.slots[*at].group == group;
+    let own: Vec<usize> = (0..state.slots.len()).filter(of_group).collect();
+    let like = own.iter().find(|at| state.is_used(**at)).or(own.first());
+    let like = like.map(|at| state.slots[*at].clone());
+    if let Some(like) = like.filter(|_| own.len() <= nodes) {
+        state.slots.push(like);
+    }
 }
 
-/// Has a node leave its group, which keeps a complete node that stays.
+/// Has a node leave its group, which keeps a complete node that stays. One that is being given its
+/// rows has to be ended first.
 pub(super) fn drop_replica(state: &mut ClusterState, node: NodeId) {
     let Some(group) = state.groups.iter().find(|group| group.contains(&node)) else {
         return;
@@ -100,20 +113,28 @@ pub(super) fn drop_replica(state: &mut ClusterState, node: NodeId) {
     if !state.started || state.stopped || !rest || state.departing.contains(&node) {
         return;
     }
+    match state.members.get(&node).map(|member| member.status) {
+        Some(MemberStatus::Syncing | MemberStatus::Restoring) => return,
+        // It is in no slot yet.
+        Some(MemberStatus::Joining) => {
+            for group in &mut state.groups {
+                group.retain(|other| *other != node);
+            }
+        }
+        Some(MemberStatus::Active | MemberStatus::Leaving) | None => state.departing.push(node),
+    }
     name_layout(state);
-    state.departing.push(node);
-    settle_departures(state);
 }
 
 /// Takes the departing nodes out of their groups whose lives have ended, but for those that the
 /// rows of a slot have to come back with.
 pub(super) fn settle_departures(state: &mut ClusterState) {
-    if !state.started {
+    if !state.started || state.departing.is_empty() {
         return;
     }
     let has_left = |node: &NodeId| {
         let is_last = |slot: &PlacementSlot| slot.last == Some(*node);
-        !state.members.contains_key(node) && !state.slots.iter().any(is_last)
+        !state.members.contains_key(node) && !state.used_slots().any(is_last)
     };
     let (left, departing) = state.departing.iter().partition(|node| has_left(node));
     state.departing = departing;
@@ -147,7 +168,7 @@ pub(super) fn open(state: &mut ClusterState, group: u16) {
 }
 
 /// As many slots of a group as it has nodes; each node is the primary of one of them. Slots that
-/// tables use stay as they are.
+/// tables use stay as they are; all others of the group have all of its nodes.
 fn one_slot_for_each(state: &mut ClusterState, group: u16, nodes: &[NodeId]) -> Vec<u16> {
     let of_group = |slot: &PlacementSlot| slot.group == group;
     let has = state.slots.iter().filter(|slot| of_group(slot)).count();
@@ -155,17 +176,18 @@ fn one_slot_for_each(state: &mut ClusterState, group: u16, nodes: &[NodeId]) -> 
         state.slots.push(PlacementSlot { group, replicas: Vec::new(), last: None });
     }
     let slots = (0..state.slots.len()).filter(|at| of_group(&state.slots[*at]));
-    let own: Vec<usize> = slots.take(nodes.len()).collect();
+    let own: Vec<usize> = slots.collect();
     for (turn, at) in own.iter().enumerate() {
         if state.is_used(*at) {
             continue;
         }
         let mut nodes = nodes.to_vec();
+        let turn = turn % nodes.len();
         nodes.rotate_left(turn);
         let replicas = nodes.into_iter().map(|node| Replica { node, syncing: false }).collect();
         (state.slots[*at].replicas, state.slots[*at].last) = (replicas, None);
     }
-    own.into_iter().map(|at| at as u16).collect()
+    own.into_iter().take(nodes.len()).map(|at| at as u16).collect()
 }
 
 /// New tables do not use a group any more; those that do are to be moved.
@@ -204,6 +226,7 @@ pub(super) fn drop(state: &mut ClusterState, group: u16) {
         (state.slots[at].replicas, state.slots[at].last) = (Vec::new(), None);
     }
     state.groups[usize::from(group)] = Vec::new();
+    state.departing.retain(|node| !nodes.contains(node));
     state.retired.retain(|retired| *retired != group);
     for node in nodes {
         if let Some(member) = state.members.get_mut(&node)

@@ -592,11 +592,13 @@ fn a_group_gets_one_more_replica_and_new_tables_one_more_primary() {
     log.run(Command::CreateReplica { group: 0, node: NodeId(3) });
     log.run(Command::CreateReplica { group: 0, node: NodeId(3) });
     assert_eq!(log.state.groups, [[1, 2, 3].map(NodeId)]);
-    assert_eq!(log.chains(), [[1, 2], [2, 1]]);
+    // The new slot is there before tables use it, as change streams need it.
+    assert_eq!(log.chains(), [[1, 2], [2, 1], [1, 2]]);
+    assert!(!log.state.is_used(2));
     log.run(Command::OpenGroup { group: 0 });
-    assert_eq!(log.chains().len(), 2, "node 3 is not complete");
+    assert_eq!(log.state.newest_slots(), [0, 1], "node 3 is not complete");
     log.sync(3, 1);
-    assert_eq!(log.chains(), [[1, -3, 2], [2, -3, 1]]);
+    assert_eq!(log.chains(), [[1, -3, 2], [2, -3, 1], [1, -3, 2]]);
     log.activate(3, 1);
     log.run(Command::OpenGroup { group: 0 });
     assert_eq!(log.chains(), [[1, 3, 2], [2, 3, 1], [3, 1, 2]]);
@@ -614,6 +616,54 @@ fn a_group_gets_one_more_replica_and_new_tables_one_more_primary() {
     log.remove(1, 1);
     log.remove(2, 1);
     assert_eq!((log.chains(), log.state.stopped), (vec![vec![3]; 3], false));
+}
+
+#[test]
+fn a_node_without_rows_leaves_its_group_at_once_and_one_that_gets_them_stays() {
+    let mut log = Log::started(2, 2);
+    create_table(&mut log, "d.t");
+    let replica = Command::CreateReplica { group: 0, node: NodeId(3) };
+    log.add(3, 1);
+    log.run(replica.clone());
+    log.run(Command::DropReplica { node: NodeId(3) });
+    assert_eq!(log.state.groups, [[1, 2].map(NodeId)]);
+    assert!(log.state.departing.is_empty());
+    log.run(replica);
+    assert_eq!(log.chains(), [[1, 2], [2, 1], [1, 2]], "the slot of before is used again");
+    log.sync(3, 1);
+    log.run(Command::DropReplica { node: NodeId(3) });
+    assert_eq!(log.state.groups, [[1, 2, 3].map(NodeId)]);
+    assert!(log.state.departing.is_empty());
+    log.remove(3, 1);
+    log.run(Command::DropReplica { node: NodeId(3) });
+    assert_eq!(log.state.groups, [[1, 2].map(NodeId)]);
+}
+
+#[test]
+fn a_slot_that_no_table_uses_keeps_nobody_out_of_a_restart_nor_in_a_group() {
+    let (mut log, _) = with_third_replica();
+    log.run(Command::DropReplica { node: NodeId(3) });
+    log.remove(3, 1);
+    log.run(Command::OpenGroup { group: 0 });
+    let moved = create_table(&mut log, "d.moved");
+    assert!(!log.state.has_older_layout(moved) && log.state.newest_slots() == [0, 1]);
+    log.run(Command::Reorganize { wanted: false });
+    let table = log.state.table_named("d.t").unwrap().id;
+    let session = SessionId { node: NodeId(201), incarnation: Incarnation(1), number: 9 };
+    let change = SchemaChange::DropTable { table };
+    log.run(Command::Schema { session, number: 1, change });
+    log.run(Command::Reorganize { wanted: false });
+    assert!(!log.state.is_used(2));
+    // In the unused slot only one of them is left.
+    log.state.slots[2].replicas.truncate(1);
+    assert!([1, 2].into_iter().all(|node| has_all_rows(&log.state, NodeId(node))));
+    assert!(!has_all_rows(&log.state, NodeId(3)) && !has_all_rows(&log.state, NodeId(90)));
+    // The last one of an unused slot is not waited for.
+    log.state.slots[2].replicas.clear();
+    log.state.slots[2].last = Some(NodeId(2));
+    log.remove(2, 1);
+    log.run(Command::DropReplica { node: NodeId(2) });
+    assert_eq!(log.state.groups, [[NodeId(1)]]);
 }
 
 #[test]

@@ -422,7 +422,12 @@ fn incomplete(status: &ClusterStatus, new: &[u16]) -> Option<String> {
         return Some("the cluster does not serve".into());
     }
     let is_new = |node: &NodeStatus| new.contains(&node.node) && !node.connected;
-    let mut kernel = status.nodes.iter().filter(|node| node.port.is_some() && !is_new(node));
+    // A data node in no node group has nothing that others could lack.
+    let is_needed = |node: &&NodeStatus| {
+        let placed = node.role != "data" || node.group.is_some();
+        node.port.is_some() && placed && !is_new(node)
+    };
+    let mut kernel = status.nodes.iter().filter(is_needed);
     if let Some(node) = kernel.find(|node| node.status != "started") {
         let remedy = if node.connected {
             String::new()

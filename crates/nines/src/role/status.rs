@@ -257,7 +257,12 @@ impl ClusterStatus {
                 add("one-copy", vec![only], text);
             }
         }
-        for node in self.nodes.iter().filter(|node| !node.connected && node.port.is_some()) {
+        // A data node in no group of a cluster that works has left it, or is to come yet.
+        let is_missed = |node: &&NodeStatus| {
+            let placed = node.role != "data" || node.group.is_some() || !self.started;
+            node.port.is_some() && placed && !node.connected
+        };
+        for node in self.nodes.iter().filter(is_missed) {
             let host = node.host.as_deref().unwrap_or("localhost");
             let (role, id) = (&node.role, node.node);
             let text = format!("{role} node {id} is missing: start it on host {host}");

@@ -98,9 +98,16 @@ fn takes(case: &Case<'_>, change: &Change, refused: &mut Vec<String>) -> Takes {
         Some(Status::Honoured) | None => {}
     }
     // The formed groups say what counts, and are compared for themselves.
-    let of_groups =
-        change.parameter == "NodeGroup" || change.parameter == "NoOfReplicas" && case.state.started;
-    let grown = of_groups && other_groups(case.after, case.state).is_none();
+    let spare = case.after.spare_node_ids();
+    let groups = || case.state.groups.iter().filter(|nodes| !nodes.is_empty());
+    let has_come = |node: &NodeId| spare.contains(node) || groups().any(|of| of.contains(node));
+    let replicas = usize::from(case.after.replicas());
+    let is_so = match change.parameter {
+        "NodeGroup" => !case.state.started || nodes.iter().all(has_come),
+        "NoOfReplicas" => case.state.started && groups().all(|of| of.len() == replicas),
+        _ => false,
+    };
+    let grown = is_so && other_groups(case.after, case.state).is_none();
     match change.restart {
         Restart::Online => Takes::Nothing("nothing: it is in effect at once"),
         Restart::InitialSystem if grown => Takes::Restart(nodes),

@@ -80,6 +80,13 @@ pub(super) fn carry_out(board: &Board, order: &GroupOrder) -> Result<String, Str
             (Command::Reorganize { wanted: false }, text.to_string())
         }
     };
+    if state.finalized() < command.since() {
+        return Err(
+            "the cluster has not ended its upgrade to this release, and older programs do \
+                    not know this order: restart what is older, then `nines ctl upgrade finalize`"
+                .into(),
+        );
+    }
     board.order(command);
     Ok(text)
 }
@@ -104,7 +111,7 @@ fn create(state: &ClusterState, nodes: &[u16]) -> Result<(Command, String), Stri
     let size = state.groups.iter().map(Vec::len).max().unwrap_or(0);
     if nodes.len() != size {
         return Err(format!(
-            "a node group has {size} nodes here (NoOfReplicas), not {}",
+            "a node group has {size} nodes here, as the largest has, not {}",
             nodes.len()
         ));
     }
@@ -147,11 +154,14 @@ fn create_replica(
     free(state, node)?;
     let command = Command::CreateReplica { group, node: NodeId(node) };
     let copies = state.groups[usize::from(group)].len();
-    if state_machine::moot(state, &command) {
+    if copies >= REPLICAS_MAX {
         return Err(format!(
             "node group {group} has {copies} replicas of its rows, and at most {REPLICAS_MAX} are \
              possible"
         ));
+    }
+    if state_machine::moot(state, &command) {
+        return Err("the cluster has as many shares of partitions as it can have".into());
     }
     let text = format!(
         "node {node} becomes replica {} of node group {group}: its rows are copied to it; `show` \
@@ -170,6 +180,11 @@ fn drop_replica(state: &ClusterState, node: u16) -> Result<(Command, String), St
         return Err(format!("node {node} leaves node group {group} already"));
     }
     let command = Command::DropReplica { node: id };
+    if state.members.get(&id).is_some_and(|member| member.status == MemberStatus::Syncing) {
+        return Err(format!(
+            "node {node} is being given its rows: `stop {node}` first, then `drop replica {node}`"
+        ));
+    }
     if state_machine::moot(state, &command) {
         return Err(format!(
             "node {node} may have the only complete copy of the rows of node group {group}: \

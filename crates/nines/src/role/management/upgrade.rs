@@ -8,6 +8,7 @@
 
 use std::time::{Duration, Instant};
 
+use cluster_config::Role;
 use model::{ClusterState, Command, MemberStatus};
 
 use super::Desk;
@@ -38,11 +39,10 @@ impl Desk {
             let member = state.members.get(&node.id);
             member.is_some_and(|member| member.status == MemberStatus::Active)
         };
-        // Those without a group may never have been started.
-        let spare = config.spare_node_ids();
+        // Data nodes without a group may never have been started, or have left.
         let grouped = |id| state.groups.iter().any(|group| group.contains(&id));
         let needed = config.nodes().iter().filter(|node| !node.role.is_client());
-        let needed = needed.filter(|node| !spare.contains(&node.id) || grouped(node.id));
+        let needed = needed.filter(|node| node.role != Role::Data || grouped(node.id));
         let missing: Vec<u16> =
             needed.filter(|node| !is_there(node)).map(|node| node.id.0).collect();
         if !missing.is_empty() {
