@@ -1,4 +1,5 @@
-//! The simulator's commands: many seeds, one seed, all mutations, the return of a node.
+//! The simulator's commands: many seeds, one seed, all mutations, the return of a node, clusters of
+//! many nodes.
 
 mod progress;
 mod summary;
@@ -12,6 +13,7 @@ use std::sync::mpsc;
 use actor::Mutation;
 use progress::Progress;
 use sim::rejoin::Rejoin;
+use sim::scale::{Measured, Shape};
 use sim::{Outcome, Plan, run_seed};
 use summary::Summary;
 
@@ -22,7 +24,8 @@ usage: sim run --seeds N [--from S] [--jobs J] [--twice | --twice-every K] [--mu
        sim run --seed S [--twice] [--verbose] [--mutation NAME] [--disks] [--moves]
                [--replicas]
        sim mutations [--seeds N] [--jobs J] [--only NAME] [--known]
-       sim rejoin [--rows N] [--every K]";
+       sim rejoin [--rows N] [--every K]
+       sim scale [--nodes N,N..] [--workers W,W..] [--disks] [--verbose]";
 
 /// What was asked for on the command line.
 #[derive(Debug, Default)]
@@ -44,6 +47,9 @@ struct Options {
     /// Of a node's return: rows of its table, and one in so many is changed meanwhile.
     rows: u64,
     every: u64,
+    /// Sizes of clusters that are measured.
+    nodes: Vec<u64>,
+    workers: Vec<u64>,
 }
 
 /// So many seeds must reach everything that the registry calls important.
@@ -137,9 +143,27 @@ pub(crate) fn execute(arguments: &[String], out: &mut dyn Write) -> Result<bool,
         ("run", Some(seed)) => one(&options, seed, out).map_err(|error| error.to_string()),
         ("run", None) => many(&options, out).map_err(|error| error.to_string()),
         ("mutations", None) => mutations(&options, out).map_err(|error| error.to_string()),
+        ("scale", None) => scale(&options, out).map_err(|error| error.to_string()),
         ("rejoin", None) => rejoin(&options, out).map_err(|error| error.to_string()),
         _ => Err(USAGE.into()),
     }
+}
+
+/// What clusters of these sizes say to themselves.
+fn scale(options: &Options, out: &mut dyn Write) -> std::io::Result<bool> {
+    write!(out, "{}", Measured::HEAD)?;
+    for workers in &options.workers {
+        for nodes in &options.nodes {
+            let (nodes, workers) = (*nodes as u16, *workers as u8);
+            let measured = sim::scale::measure(Shape { nodes, workers, disks: options.disks });
+            write!(out, "{measured}")?;
+            if options.verbose {
+                write!(out, "{}", measured.by_name())?;
+            }
+            out.flush()?;
+        }
+    }
+    Ok(true)
 }
 
 /// What a node that was away is sent, and one whose disk is empty.
@@ -154,14 +178,27 @@ fn rejoin(options: &Options, out: &mut dyn Write) -> std::io::Result<bool> {
 }
 
 fn parse(arguments: &[String]) -> Result<Options, String> {
-    let mut options = Options { from: 1, jobs: 2, rows: 100_000, every: 20, ..Options::default() };
+    let mut options = Options {
+        from: 1,
+        jobs: 2,
+        rows: 100_000,
+        every: 20,
+        nodes: vec![8, 24, 48, 96, 144],
+        workers: vec![1, 2],
+        ..Options::default()
+    };
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
         let mut value = || rest.next().ok_or_else(|| format!("{argument} needs a value\n{USAGE}"));
         let number = |text: &String| {
             text.parse::<u64>().map_err(|_| format!("{text} is no number\n{USAGE}"))
         };
+        let numbers = |text: &String| -> Result<Vec<u64>, String> {
+            text.split(',').map(|text| number(&text.to_string())).collect()
+        };
         match argument.as_str() {
+            "--nodes" => options.nodes = numbers(value()?)?,
+            "--workers" => options.workers = numbers(value()?)?,
             "--seed" => options.seed = Some(number(value()?)?),
             "--seeds" => options.seeds = Some(number(value()?)?),
             "--from" => options.from = number(value()?)?,

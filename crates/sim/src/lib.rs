@@ -15,6 +15,7 @@ pub mod checkers;
 pub mod lab;
 pub mod rejoin;
 pub mod run;
+pub mod scale;
 pub mod scenario;
 pub mod session;
 pub mod setup;

@@ -60,6 +60,17 @@ impl Scenario {
 
     /// The same, but one client node does nothing by itself.
     pub fn start_beside(setup: Setup, kinds: Vec<&'static str>, idle: Option<NodeId>) -> Self {
+        Self::begin(setup, kinds, idle, false)
+    }
+
+    /// As [`Scenario::start_with`]; what is sent is counted from the beginning.
+    pub fn start_counted(setup: Setup, kinds: Vec<&'static str>) -> Self {
+        Self::begin(setup, kinds, None, true)
+    }
+
+    fn begin(setup: Setup, kinds: Vec<&'static str>, idle: Option<NodeId>, counted: bool) -> Self {
+        // Each data node joins by some entries of the log.
+        let patience = 20 + u64::from(setup.groups) * u64::from(setup.replicas);
         let first_client = setup.client_nodes().next().expect("a scenario has clients");
         let load = Load {
             seed: setup.seed,
@@ -96,8 +107,11 @@ impl Scenario {
             );
         let mut world = World::new(setup, application);
         world.supervise(false);
+        if counted {
+            world.count_traffic();
+        }
         let mut scenario = Self { world, lab };
-        scenario.within(20, "the cluster starts", World::all_active);
+        scenario.within(patience, "the cluster starts", World::all_active);
         let lab = scenario.lab.clone();
         scenario.within(20, "tables are made", move |_| lab.phase() == Phase::Working);
         scenario.run(Duration::from_millis(100));

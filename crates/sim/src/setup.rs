@@ -29,9 +29,9 @@ const MOVES_NODES_MAX: u16 = 8;
 /// Makes that draw differ from others of the seed, and leaves alone those that are known to notice
 /// mutations.
 const SQL_DRAW: u64 = 0xA0;
-/// First id of client nodes.
+/// First id of client nodes, where data nodes and management nodes leave it free.
 const CLIENTS_FROM: u16 = 101;
-/// First id of management nodes.
+/// First id of management nodes, where data nodes leave it free.
 const MANAGEMENT_FROM: u16 = 51;
 
 /// What a world is built from.
@@ -281,8 +281,15 @@ impl Setup {
         let config = Arc::make_mut(&mut self.config);
         config.replicas = self.replicas;
         config.data_nodes = (1..=data).map(NodeId).collect();
-        config.management_nodes =
-            (0..self.management).map(|at| NodeId(MANAGEMENT_FROM + at)).collect();
+        let from = MANAGEMENT_FROM.max(data + 1);
+        config.management_nodes = (from..from + self.management).map(NodeId).collect();
+    }
+
+    /// The first client node. Spare data nodes are not looked at: clusters that have some are
+    /// small.
+    pub fn first_client(&self) -> NodeId {
+        let last = self.config.management_nodes.last().map_or(0, |node| node.0);
+        NodeId(CLIENTS_FROM.max(last + 1))
     }
 
     /// The client nodes that are SQL nodes.
@@ -292,6 +299,7 @@ impl Setup {
 
     /// The client nodes.
     pub fn client_nodes(&self) -> impl Iterator<Item = NodeId> + use<> {
-        (CLIENTS_FROM..CLIENTS_FROM + self.clients).map(NodeId)
+        let first = self.first_client().0;
+        (first..first + self.clients).map(NodeId)
     }
 }

@@ -16,6 +16,7 @@ mod hostile;
 mod network;
 mod process;
 mod storage;
+mod traffic;
 mod transport;
 
 use std::cell::{Cell, RefCell};
@@ -39,6 +40,7 @@ use hostile::Hostility;
 use network::{Network, Report};
 use process::{Host, Process};
 pub use process::{Kind, Status};
+pub use traffic::{MATTERS, Matter, Sent, Traffic};
 use transport::Flight;
 
 /// What a task asked for last, and when.
@@ -175,6 +177,8 @@ pub struct World {
     /// What nodes have told operators of themselves.
     news: Vec<(NodeId, News)>,
     hostility: Hostility,
+    /// What is sent, if that is counted.
+    traffic: Option<Traffic>,
 }
 
 impl World {
@@ -201,6 +205,7 @@ impl World {
             diary: Vec::new(),
             news: Vec::new(),
             hostility: Hostility::default(),
+            traffic: None,
             setup,
         };
         let config = world.setup.config.clone();

@@ -94,6 +94,16 @@ impl Envelope {
         })
     }
 
+    /// Bytes that it has on its way to a process of this program's version.
+    ///
+    /// # Errors
+    /// When the message is not meant for other processes.
+    pub fn encoded_size(&self) -> Result<usize, EncodeError> {
+        let mut out = Writer::new(PROTOCOL_VERSION);
+        self.encode(&mut out)?;
+        Ok(out.bytes().len())
+    }
+
     /// Takes an envelope that came over `link` from the input, which may hold more of them.
     ///
     /// # Errors

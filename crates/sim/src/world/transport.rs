@@ -28,6 +28,9 @@ impl World {
         if !self.processes.contains_key(&to.node) {
             return;
         }
+        if let Some(traffic) = &mut self.traffic {
+            traffic.add(&outgoing.envelope);
+        }
         let incarnation = outgoing.envelope.incarnation;
         if from.node == to.node {
             let at = self.network.arrival(from, to, departure);
