@@ -424,8 +424,8 @@ fn tables_move_while_nodes_of_every_kind_are_killed() {
     phases.push(clients.end());
     check(&mut open(&cluster, SQL), &phases);
 
-    // And on their disks, where the last commits are 200 ms later: a commit that waits for the disks
-    // takes all before it along.
+    // And on their disks, where the last commits are 200 ms later: a commit that waits for the
+    // disks takes all before it along.
     let waits = "SET nines_durability = disk";
     all(
         &mut open(&cluster, SQL),

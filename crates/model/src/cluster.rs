@@ -727,7 +727,8 @@ impl ClusterState {
     }
 
     /// The slots of a group by position, each with the node that is to be its primary. Each node of
-    /// a group has one of the slots that new tables use, so that work is even. Nothing for a group that was dropped.
+    /// a group has one of the slots that new tables use, so that work is even. Nothing for a group
+    /// that was dropped.
     pub fn preferred_primaries(&self, group: u16) -> impl Iterator<Item = (usize, NodeId)> + '_ {
         let slots = self.slots.iter().enumerate();
         let slots = slots.filter(move |(_, slot)| slot.group == group).map(|(at, _)| at);

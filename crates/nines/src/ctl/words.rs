@@ -138,8 +138,8 @@ pub(super) const WORDS: [Word; 25] = [
     word(
         "create",
         "create nodegroup ID,ID… | replica ID nodegroup GROUP",
-        "a node group of data nodes that are in none (NodeGroup=65536), which new tables use; or one \
-         more replica of what a node group holds",
+        "a node group of data nodes that are in none (NodeGroup=65536), which new tables use; or \
+         one more replica of what a node group holds",
     ),
     word(
         "drain",

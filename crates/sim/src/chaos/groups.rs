@@ -21,8 +21,8 @@ pub(super) const SPAN_MIN: Duration = Duration::from_secs(3);
 const SECONDS_MAX: u64 = 120;
 
 impl Chaos {
-    /// Orders a node group, or a replica, of the data nodes that are in none, if there are any. What
-    /// strikes next strikes while they come.
+    /// Orders a node group, or a replica, of the data nodes that are in none, if there are any.
+    /// What strikes next strikes while they come.
     pub fn grow(&mut self, world: &mut World) {
         let nodes = world.setup().config.spare_nodes.clone();
         if world.setup().replica_orders {
