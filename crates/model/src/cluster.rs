@@ -744,11 +744,10 @@ impl ClusterState {
         let stays = |node: &NodeId| {
             self.members.get(node).is_some_and(|member| member.status == MemberStatus::Active)
         };
-        // A slot that no table uses may be empty, or have a part of the group.
+        // A slot that no table uses may be empty, or have a part of the group: nobody asks there.
         let is_elsewhere = |place: (usize, NodeId)| {
-            let mut replicas = self.slots[place.0].replicas.iter();
-            let is_first = replicas.next().is_some_and(|replica| replica.node == place.1);
-            !is_first && replicas.any(|replica| replica.node == place.1 && !replica.syncing)
+            let first = self.slots[place.0].replicas.first().map(|replica| replica.node);
+            self.is_used(place.0) && first != Some(place.1)
         };
         self.started
             && !self.stopped

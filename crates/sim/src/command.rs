@@ -7,6 +7,7 @@ mod summary;
 use std::cell::RefCell;
 use std::io::Write;
 use std::ops::Range;
+use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 
@@ -48,8 +49,8 @@ struct Options {
     rows: u64,
     every: u64,
     /// Sizes of clusters that are measured.
-    nodes: Vec<u64>,
-    workers: Vec<u64>,
+    nodes: Vec<u16>,
+    workers: Vec<u8>,
 }
 
 /// So many seeds must reach everything that the registry calls important.
@@ -154,8 +155,8 @@ fn scale(options: &Options, out: &mut dyn Write) -> std::io::Result<bool> {
     write!(out, "{}", Measured::HEAD)?;
     for workers in &options.workers {
         for nodes in &options.nodes {
-            let (nodes, workers) = (*nodes as u16, *workers as u8);
-            let measured = sim::scale::measure(Shape { nodes, workers, disks: options.disks });
+            let (nodes, workers, disks) = (*nodes, *workers, options.disks);
+            let measured = sim::scale::measure(Shape { nodes, workers, disks });
             write!(out, "{measured}")?;
             if options.verbose {
                 write!(out, "{}", measured.by_name())?;
@@ -177,6 +178,11 @@ fn rejoin(options: &Options, out: &mut dyn Write) -> std::io::Result<bool> {
     Ok(true)
 }
 
+fn numbers<T: FromStr>(text: &str) -> Result<Vec<T>, String> {
+    let number = |text: &str| text.parse().map_err(|_| format!("{text} is no number\n{USAGE}"));
+    text.split(',').map(number).collect()
+}
+
 fn parse(arguments: &[String]) -> Result<Options, String> {
     let mut options = Options {
         from: 1,
@@ -192,9 +198,6 @@ fn parse(arguments: &[String]) -> Result<Options, String> {
         let mut value = || rest.next().ok_or_else(|| format!("{argument} needs a value\n{USAGE}"));
         let number = |text: &String| {
             text.parse::<u64>().map_err(|_| format!("{text} is no number\n{USAGE}"))
-        };
-        let numbers = |text: &String| -> Result<Vec<u64>, String> {
-            text.split(',').map(|text| number(&text.to_string())).collect()
         };
         match argument.as_str() {
             "--nodes" => options.nodes = numbers(value()?)?,

@@ -1,14 +1,17 @@
 //! A cluster of many data nodes keeps its books while some of them die, the driver of epochs among
 //! them, and come back.
 //!
-//! `NINES_WORLD` is how many data nodes there are: an even number of at most 144, 16 unless given.
+//! `NINES_WORLD` is how many data nodes there are: an even number from 16 to 144, 16 unless given.
 
 use sim::scenario::data;
 use sim::{Scenario, Setup};
 use stdx::Duration;
 
 fn data_nodes() -> u16 {
-    std::env::var("NINES_WORLD").ok().and_then(|text| text.parse().ok()).unwrap_or(16)
+    let Ok(text) = std::env::var("NINES_WORLD") else { return 16 };
+    let nodes = text.parse().expect("NINES_WORLD is a number");
+    assert!((16..=144).contains(&nodes) && nodes % 2 == 0, "NINES_WORLD={nodes}");
+    nodes
 }
 
 #[test]

@@ -88,7 +88,14 @@ impl Quiescence {
         let is_open = |node: &NodeId, incarnation| {
             let member = state.member(*node, incarnation);
             let status = member.map(|member| member.status);
-            matches!(status, Some(MemberStatus::Joining | MemberStatus::Leaving))
+            match status {
+                Some(MemberStatus::Leaving) => true,
+                // One that was taken out of its group again waits for nothing.
+                Some(MemberStatus::Joining) => {
+                    state.groups.iter().any(|group| group.contains(node))
+                }
+                _ => false,
+            }
         };
         self.wishes.retain(|node, wish| is_open(node, wish.incarnation));
         let wishes = &self.wishes;

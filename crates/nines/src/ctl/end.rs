@@ -154,6 +154,13 @@ fn roll_nodes(
     if let Some(why) = incomplete(status, new) {
         return Err(format!("no rolling restart now: {why}"));
     }
+    // A data node in no node group has no rows and cannot leave: whoever runs it restarts it.
+    let is_spare =
+        |node: &NodeStatus| status.started && node.role == "data" && node.group.is_none();
+    let meant = |node: &&NodeStatus| which.contains(&node.node) && !new.contains(&node.node);
+    let spare = order.iter().filter(meant).filter(|node| is_spare(node) && node.connected);
+    let mut by_hand: Vec<u16> = spare.map(|node| node.node).collect();
+    order.retain(|node| !is_spare(node));
     let stops_all = order.iter().any(|node| node.role == "data" && which.contains(&node.node));
     if status.replicas < 2 && stops_all && !force {
         return Err(
@@ -164,7 +171,7 @@ fn roll_nodes(
     }
     let began = cluster.now();
     order.retain(|node| which.contains(&node.node) && !new.contains(&node.node));
-    let mut by_hand = Vec::new();
+    let spares = by_hand.len();
     let ids: Vec<u16> = order.iter().map(|node| node.node).collect();
     if !ids.is_empty() {
         cluster.say(&format!("restarts {}, one after the other", list(&ids)));
@@ -194,8 +201,9 @@ fn roll_nodes(
         }
     }
     let took = seconds(cluster.now().saturating_sub(began));
-    if order.len() > by_hand.len() {
-        let count = order.len() - by_hand.len();
+    let left = by_hand.len() - spares;
+    if order.len() > left {
+        let count = order.len() - left;
         cluster.say(&format!("{count} nodes have been restarted in {took}"));
     }
     if !by_hand.is_empty() {

@@ -120,8 +120,7 @@ impl ClusterStatus {
             let life = if id == own.0 { Some(own.1) } else { connected.get(&id).copied() };
             let member = state.members.get(&id);
             let primary = state
-                .slots
-                .iter()
+                .used_slots()
                 .filter(|slot| slot.replicas.first().is_some_and(|r| r.node == id));
             NodeStatus {
                 node: id.0,
@@ -132,7 +131,7 @@ impl ClusterStatus {
                 status: word(member, life.is_some(), node.role.is_client()).into(),
                 group: group_of(id).map(|group| group.number),
                 primary_of: primary.count(),
-                shares: state.slots.len(),
+                shares: state.used_slots().count(),
                 drives_epochs: driver == Some(id),
                 incarnation: member.map(|m| m.incarnation).or(life).map_or(0, |life| life.0),
                 workers: member.map(|member| member.workers),

@@ -163,6 +163,27 @@ fn a_client_that_cannot_be_told_is_named() {
 }
 
 #[test]
+fn a_data_node_in_no_group_is_left_out_and_named() {
+    let rolled = |connected: bool| {
+        let mut cluster = Script::new();
+        let one = cluster.status.node(1).expect("it is there").clone();
+        let status = if connected { "starting" } else { "not connected" }.to_string();
+        let group = None;
+        let spare = NodeStatus { node: 5, status, connected, group, primary_of: 0, ..one };
+        cluster.status.nodes.push(spare);
+        roll_some(&mut cluster, &[1, 2, 5, 49], &[], false, LONG).expect("it comes to its end");
+        (cluster.told, cluster.said.join("\n"))
+    };
+    let (told, said) = rolled(true);
+    assert_eq!(told, [2, 1, 49]);
+    assert!(said.contains("3 nodes have been restarted"), "{said}");
+    assert!(said.contains("still to be restarted, where they run: node 5"), "{said}");
+    let (told, said) = rolled(false);
+    assert_eq!(told, [2, 1, 49]);
+    assert!(!said.contains('5'), "{said}");
+}
+
+#[test]
 fn a_node_that_does_not_return_ends_it() {
     let mut cluster = Script::new();
     cluster.never_back.insert(2);

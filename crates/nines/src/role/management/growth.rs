@@ -192,9 +192,15 @@ fn drop_replica(state: &ClusterState, node: u16) -> Result<(Command, String), St
              {group}` and `drop nodegroup {group}`"
         ));
     }
-    let text = format!(
-        "node {node} leaves node group {group} when the others can do without it, and its process \
-         ends"
-    );
+    let text = match state.members.get(&id).map(|member| member.status) {
+        Some(MemberStatus::Joining) => {
+            format!("node {node} is in no node group any more, and waits as a spare node")
+        }
+        Some(_) => format!(
+            "node {node} leaves node group {group} when the others can do without it, and its \
+             process ends"
+        ),
+        None => format!("node {node}, which is not there, is in no node group any more"),
+    };
     Ok((command, text))
 }

@@ -1,8 +1,9 @@
 //! The end of an upgrade: from then on the cluster does what older programs do not know.
 //!
 //! # Guarantees
-//! It is ordered only while all data and management nodes of the configuration are there, and have
-//! started: one that is missing might come back with an older program.
+//! It is ordered only while all management nodes of the configuration and all data nodes of node
+//! groups are there, and have started: one that is missing might come back with an older program.
+//! Data nodes in no node group are to be started with the new program afterwards.
 //! # Not here
 //! Restarting nodes with a new program (`ctl`); what members speak (`control::versions`).
 
