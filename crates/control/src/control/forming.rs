@@ -181,9 +181,11 @@ impl Control {
             self.halt(ctx, Halt::ClusterStopped("another cluster was there before"));
             return;
         }
-        let other = answer.cluster.filter(|cluster| *cluster != self.consensus.cluster());
-        if let (true, true, Some(cluster)) = (self.resumed, answer.serves, other) {
-            let own = self.consensus.cluster();
+        let own = self.consensus.cluster();
+        let other = answer.cluster.filter(|cluster| *cluster != own);
+        // A log that was begun and never got as far as a cluster keeps nobody out of one.
+        let belongs = self.resumed && own != ClusterId(0);
+        if let (true, true, Some(cluster)) = (belongs, answer.serves, other) {
             self.halt(ctx, Halt::OtherCluster { own, cluster });
             return;
         }

@@ -296,6 +296,27 @@ fn a_directory_of_another_cluster_is_refused_by_name() {
 }
 
 #[test]
+fn a_log_that_knows_no_cluster_keeps_its_node_out_of_none() {
+    for seed in 0..10 {
+        let mut world = durable(seed, 2, 2, &[100, 100]);
+        world.crash(2);
+        world.run(300);
+        world.disks.remove(&NodeId(2));
+        world.rows.remove(&NodeId(2));
+        // It begins its log and ends before it has heard of the cluster.
+        world.partition(&[2]);
+        boot(&mut world, &[2]);
+        world.run(300);
+        assert!(!world.disks[&NodeId(2)].files.is_empty(), "it has begun no log");
+        world.crash(2);
+        world.heal();
+        boot(&mut world, &[2]);
+        world.await_active();
+        assert!(world.halts.is_empty(), "{:?}", world.halts);
+    }
+}
+
+#[test]
 fn random_failures_and_losses_of_power_end_in_recovery() {
     for seed in 0..60 {
         let mut prng = Prng::new(seed ^ 0xD15C);
