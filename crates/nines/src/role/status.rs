@@ -300,19 +300,17 @@ pub(crate) fn other_groups(config: &ClusterConfig, state: &ClusterState) -> Opti
         let configured: BTreeSet<NodeId> =
             named.iter().flat_map(|group| &group.nodes).copied().collect();
         let rest: BTreeSet<NodeId> = nodes.difference(&configured).copied().collect();
-        if !rest.is_subset(&spare) {
-            return Some(format!("{} hold rows and are not in it", names(&rest)));
-        }
         let here: BTreeSet<NodeId> = configured.intersection(&placed).copied().collect();
-        let fits = named.len() <= 1 && here.is_subset(&nodes);
-        let is = || {
-            format!(
+        let fits = named.len() <= 1 && here.is_subset(&nodes) && rest.is_subset(&spare);
+        match (fits, named.is_empty()) {
+            (true, _) => None,
+            (false, true) => Some(format!("rows are on {}, which it leaves out", names(&rest))),
+            (false, false) => Some(format!(
                 "node group {number} is of {}, and its rows are on {}",
                 names(&configured),
                 names(&nodes)
-            )
-        };
-        (!fits).then(is)
+            )),
+        }
     })?;
     let copies = groups.iter().map(Vec::len).max().unwrap_or(0);
     let wanted = config.replicas();
