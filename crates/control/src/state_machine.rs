@@ -220,7 +220,7 @@ fn restart(state: &mut ClusterState, generation: u32, epoch: Epoch, back: &[Retu
 fn may_return(state: &ClusterState, one: &Returned) -> bool {
     let newest = state.incarnations.get(&one.node).is_none_or(|last| one.incarnation > *last)
         || (one.role == NodeRole::Management && state.member(one.node, one.incarnation).is_some());
-    let placed = state.groups.iter().any(|group| group.contains(&one.node));
+    let placed = state.group_with(one.node).is_some();
     let fits = match one.role {
         NodeRole::Data => has_all_rows(state, one.node),
         NodeRole::Management => !placed,
@@ -271,7 +271,7 @@ fn groups_fit(state: &ClusterState, groups: &[Vec<NodeId>]) -> bool {
 
 fn start_sync(state: &mut ClusterState, node: NodeId, incarnation: Incarnation) {
     let fits = state.started && !state.stopped;
-    let group = state.groups.iter().position(|group| group.contains(&node));
+    let group = state.group_with(node);
     let joining = state
         .member(node, incarnation)
         .is_some_and(|m| m.role == NodeRole::Data && m.status == MemberStatus::Joining);

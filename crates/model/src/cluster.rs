@@ -721,6 +721,11 @@ impl ClusterState {
         later.iter().copied().fold(saved, Epoch::min)
     }
 
+    /// The group that a node is in, by its position.
+    pub fn group_with(&self, node: NodeId) -> Option<usize> {
+        self.groups.iter().position(|group| group.contains(&node))
+    }
+
     /// The nodes that a slot's replicas may be on.
     pub fn group_of(&self, slot: &PlacementSlot) -> &[NodeId] {
         &self.groups[usize::from(slot.group)]

@@ -43,7 +43,7 @@ impl Control {
 /// group at a time, so that the next one sees who is left.
 fn next_departure(state: &ClusterState) -> Option<Command> {
     let leave = |node: &NodeId| {
-        let group = state.groups.iter().find(|group| group.contains(node))?;
+        let group = &state.groups[state.group_with(*node)?];
         if group.iter().any(|node| is(state, *node, MemberStatus::Leaving)) {
             return None;
         }

@@ -666,7 +666,7 @@ impl Control {
         for (node, member) in &state.members {
             let (node, incarnation) = (*node, member.incarnation);
             let joining = member.status == MemberStatus::Joining && self.has_caught_up(now, node);
-            let placed = self.state.groups.iter().any(|group| group.contains(&node));
+            let placed = self.state.group_with(node).is_some();
             match member.role {
                 NodeRole::Data
                     if joining

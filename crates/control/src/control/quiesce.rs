@@ -91,9 +91,7 @@ impl Quiescence {
             match status {
                 Some(MemberStatus::Leaving) => true,
                 // One that was taken out of its group again waits for nothing.
-                Some(MemberStatus::Joining) => {
-                    state.groups.iter().any(|group| group.contains(node))
-                }
+                Some(MemberStatus::Joining) => state.group_with(*node).is_some(),
                 _ => false,
             }
         };

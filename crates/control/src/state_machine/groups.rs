@@ -57,7 +57,7 @@ fn is_free(state: &ClusterState, node: NodeId) -> bool {
     let member = state.members.get(&node).is_some_and(|member| {
         member.role == NodeRole::Data && member.status == MemberStatus::Joining
     });
-    let placed = state.groups.iter().any(|group| group.contains(&node));
+    let placed = state.group_with(node).is_some();
     member && !placed && !state.departing.contains(&node)
 }
 
@@ -102,7 +102,7 @@ pub(super) fn create_replica(state: &mut ClusterState, group: u16, node: NodeId)
 /// Has a node leave its group, which keeps a complete node that stays. One that is being given its
 /// rows has to be ended first.
 pub(super) fn drop_replica(state: &mut ClusterState, node: NodeId) {
-    let Some(group) = state.groups.iter().find(|group| group.contains(&node)) else {
+    let Some(group) = state.group_with(node).map(|group| &state.groups[group]) else {
         return;
     };
     let complete = |other: &NodeId| {

@@ -85,7 +85,7 @@ impl Coordinator {
         if ctx.cluster().held.is_some() {
             return; // The leader finds that out.
         }
-        let group = ctx.cluster().groups.iter().position(|group| group.contains(&node));
+        let group = ctx.cluster().group_with(node);
         self.end_quiescence(ctx);
         let Some(group) = group.filter(|_| span > Duration::ZERO) else { return };
         let (group, cause) = (group as u16, Cause::Member(node, incarnation));

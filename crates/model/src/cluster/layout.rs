@@ -101,8 +101,7 @@ impl ClusterState {
 
     /// Whether new tables use a group.
     pub fn is_open(&self, group: u16) -> bool {
-        let slots = self.newest_slots();
-        slots.iter().any(|slot| self.slots[usize::from(*slot)].group == group)
+        self.newest_slots_in(group) > 0
     }
 
     /// Whether a table uses other slots than a new one would.

@@ -67,7 +67,7 @@ impl Chaos {
     /// The group of the spare nodes, while there is one.
     fn spare_group(world: &World, state: &ClusterState) -> Option<u16> {
         let node = *world.setup().config.spare_nodes.first()?;
-        let at = state.groups.iter().position(|group| group.contains(&node))?;
+        let at = state.group_with(node)?;
         Some(at as u16)
     }
 

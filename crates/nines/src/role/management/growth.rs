@@ -129,7 +129,7 @@ fn create(state: &ClusterState, nodes: &[u16]) -> Result<(Command, String), Stri
 /// Whether a node can be given to a group; why not, if it cannot.
 fn free(state: &ClusterState, node: u16) -> Result<(), String> {
     let id = NodeId(node);
-    if let Some(group) = state.groups.iter().position(|group| group.contains(&id)) {
+    if let Some(group) = state.group_with(id) {
         return Err(format!("node {node} is in node group {group}"));
     }
     match state.members.get(&id) {
@@ -173,7 +173,7 @@ fn create_replica(
 
 fn drop_replica(state: &ClusterState, node: u16) -> Result<(Command, String), String> {
     let id = NodeId(node);
-    let Some(group) = state.groups.iter().position(|group| group.contains(&id)) else {
+    let Some(group) = state.group_with(id) else {
         return Err(format!("node {node} is in no node group; see `groups`"));
     };
     if state.departing.contains(&id) {

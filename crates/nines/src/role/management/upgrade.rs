@@ -41,7 +41,7 @@ impl Desk {
             member.is_some_and(|member| member.status == MemberStatus::Active)
         };
         // Data nodes without a group may never have been started, or have left.
-        let grouped = |id| state.groups.iter().any(|group| group.contains(&id));
+        let grouped = |id| state.group_with(id).is_some();
         let needed = config.nodes().iter().filter(|node| !node.role.is_client());
         let needed = needed.filter(|node| node.role != Role::Data || grouped(node.id));
         let missing: Vec<u16> =
