@@ -17,8 +17,8 @@ pub(super) struct Flight {
     pub(super) outgoing: Outgoing,
     /// The connection it was sent on; zero inside a process.
     pub(super) generation: u64,
-    /// Inside a process: its life.
-    pub(super) incarnation: Incarnation,
+    /// The life that it is sent to: a connection does not outlive either of its ends.
+    pub(super) receiver: Incarnation,
 }
 
 impl World {
@@ -34,7 +34,7 @@ impl World {
         let incarnation = outgoing.envelope.incarnation;
         if from.node == to.node {
             let at = self.network.arrival(from, to, departure);
-            let flight = Flight { outgoing, generation: 0, incarnation };
+            let flight = Flight { outgoing, generation: 0, receiver: incarnation };
             return self.plan(at, Event::Arrive(Box::new(flight)));
         }
         if let Some(rule) = broken_rule(self.sender(from.node), &outgoing.envelope) {
@@ -55,7 +55,7 @@ impl World {
         if pair.established {
             let generation = pair.generation;
             let at = self.network.arrival(from, to, departure);
-            let flight = Flight { outgoing, generation, incarnation };
+            let flight = Flight { outgoing, generation, receiver: life };
             return self.plan(at, Event::Arrive(Box::new(flight)));
         }
         match status {
@@ -105,7 +105,7 @@ impl World {
     pub(super) fn arrive(&mut self, flight: Flight) {
         let Envelope { from, to, .. } = flight.outgoing.envelope;
         if from.node == to.node {
-            if self.process(to.node).incarnation == flight.incarnation {
+            if self.process(to.node).incarnation == flight.receiver {
                 self.hand_over(flight.outgoing);
             }
             return;
@@ -113,13 +113,14 @@ impl World {
         let (key, side) = Network::key(from.node, to.node);
         let cut = self.network.is_cut(from.node, to.node);
         let vanished = self.process(to.node).status == Status::Vanished;
+        let same_life = self.process(to.node).incarnation == flight.receiver;
         let now = self.now;
         let pair = self.network.pair(key);
         if flight.generation != pair.generation {
             let last_words = pair.dying.is_some_and(|(generation, dying, until)| {
                 generation == flight.generation && dying == side && now < until
             });
-            if last_words && !cut {
+            if last_words && same_life && !cut {
                 self.hand_over(flight.outgoing);
             }
             return;
