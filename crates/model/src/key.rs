@@ -117,6 +117,26 @@ fn push_weights(key: &mut Vec<u8>, max: usize, weights: &[u8]) {
     }
 }
 
+/// The key of a column of numbers as a number: its bytes are the first of 16, big-endian, and zeros
+/// follow. So these numbers have the order of the keys. `None` for other types of columns, and for a
+/// value that does not fit the column.
+#[inline]
+pub fn ordered_word(column_type: ColumnType, nullable: bool, value: ValueRef<'_>) -> Option<u128> {
+    if value.is_null() {
+        return nullable.then_some(0);
+    }
+    let at_the_top = |number: u64, width: u8| number << (64 - 8 * u32::from(width));
+    let number = match column_type {
+        ColumnType::Int(width) => {
+            at_the_top(crate::row::signed_in_range(width, value)? as u64, width) ^ (1 << 63)
+        }
+        ColumnType::UInt(width) => at_the_top(crate::row::unsigned_in_range(width, value)?, width),
+        ColumnType::Float => ordered_float_bits(crate::row::float_in_range(value)?),
+        ColumnType::Fixed(_) | ColumnType::Variable(_) | ColumnType::Text { .. } => return None,
+    };
+    Some(if nullable { 1 << 120 | u128::from(number) << 56 } else { u128::from(number) << 64 })
+}
+
 /// The bits of a float as a number with the same order.
 fn ordered_float_bits(v: f64) -> u64 {
     let bits = v.to_bits();

@@ -24,7 +24,7 @@ pub use config::Config;
 pub use error_code::{ErrorClass, ErrorCode, Refusal};
 pub use expression::{Arithmetic, Comparison, EvalError, Expression};
 pub use ids::*;
-pub use key::{Key, KeyEncoder};
+pub use key::{Key, KeyEncoder, ordered_word};
 pub use row::{ColumnReader, Row, RowLayout, RowProjection, RowView};
 pub use schema::{
     Column, ColumnType, Description, IndexState, LargeColumns, LargeForm, OrderedIndexDef, Table,

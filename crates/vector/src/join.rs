@@ -164,6 +164,31 @@ impl Keys {
     }
 }
 
+/// Where the next probing rows begin in a table. They are looked up together: each lies anywhere in
+/// memory, and a processor waits for many of them at once if nothing else is between.
+#[derive(Default)]
+struct Ahead {
+    /// The probing row of the first of these.
+    from: usize,
+    firsts: Vec<u32>,
+}
+
+impl Ahead {
+    /// Probing rows that are looked up together.
+    const ROWS: usize = 128;
+
+    /// What `first_of` gives for the row `at`; of rows before `end` it is asked in advance.
+    #[inline]
+    fn first(&mut self, at: usize, end: usize, first_of: impl Fn(usize) -> u32) -> u32 {
+        if at >= self.from + self.firsts.len() {
+            self.from = at;
+            self.firsts.clear();
+            self.firsts.extend((at..end.min(at + Self::ROWS)).map(first_of));
+        }
+        self.firsts[at - self.from]
+    }
+}
+
 impl JoinTable {
     /// So many rows with these keys.
     pub fn new(keys: &[KeyColumn], rows: usize) -> Self {
@@ -187,7 +212,8 @@ impl JoinTable {
         assert!(pairs_max > 1, "a row is one, what it meets another");
         let mut pairs = Pairs { left: pairs_max, rest: from.rest, ..Pairs::default() };
         let number = numbers(keys);
-        let mut key = Vec::new();
+        let (mut key, mut ahead) = (Vec::new(), Ahead::default());
+        let first_of = |hash: u64| self.heads[hash as usize & (self.heads.len() - 1)];
         for at in from.row..rows {
             if pairs.left == 0 {
                 return (pairs.probing, pairs.found, ProbePlace { row: at, rest: pairs.rest });
@@ -199,13 +225,14 @@ impl JoinTable {
             match (&self.keys, &number) {
                 (Keys::Numbers(all), Some(number)) => {
                     let wanted = number(at);
-                    self.find(mixed(wanted), |row| all[row] == wanted, at, &mut pairs);
+                    let first = ahead.first(at, rows, |at| first_of(mixed(number(at))));
+                    self.find(first, |row| all[row] == wanted, at, &mut pairs);
                 }
                 (Keys::Bytes(hashes, texts), None) => {
                     write_key(&mut key, keys, at);
                     let hash = hash_of(&key);
                     let is_same = |row: usize| hashes[row] == hash && texts.get(row) == key;
-                    self.find(hash, is_same, at, &mut pairs);
+                    self.find(first_of(hash), is_same, at, &mut pairs);
                 }
                 _ => unreachable!("keys of other kinds"),
             }
@@ -216,11 +243,12 @@ impl JoinTable {
         (pairs.probing, pairs.found, ProbePlace { row: rows, rest: 0 })
     }
 
-    /// Adds the pairs of a row, or as many as are wanted.
+    /// Adds the pairs of a row, or as many as are wanted. `first` is the first row of the table whose
+    /// key may be the same, counted from 1, or 0.
     #[inline]
-    fn find(&self, hash: u64, is_same: impl Fn(usize) -> bool, at: usize, pairs: &mut Pairs) {
+    fn find(&self, first: u32, is_same: impl Fn(usize) -> bool, at: usize, pairs: &mut Pairs) {
         let mut row = match std::mem::take(&mut pairs.rest) {
-            0 => self.heads[hash as usize & (self.heads.len() - 1)] as usize,
+            0 => first as usize,
             rest => rest as usize,
         };
         pairs.left = pairs.left.saturating_sub(1);

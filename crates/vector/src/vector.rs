@@ -403,17 +403,30 @@ impl Vector {
 /// the sign turned round so that bytes compare as numbers do. At most 16 bytes count.
 #[inline]
 pub(crate) fn decimal_of(stored: &[u8]) -> i128 {
-    if let size @ 1..=8 = stored.len() {
-        let mut bytes = [0; 8];
-        bytes[..size].copy_from_slice(stored);
-        bytes[0] ^= 0x80;
-        return i128::from(i64::from_be_bytes(bytes) >> (8 * (8 - size)));
+    // Two overlapping parts of a fixed size are read, as they need no copy of the bytes.
+    macro_rules! parts {
+        ($part:ty, $whole:ty) => {{
+            const SIZE: usize = size_of::<$part>();
+            let part = |bytes: Option<&[u8; SIZE]>| <$part>::from_be_bytes(*bytes.expect("long"));
+            let first = <$whole>::from(part(stored.first_chunk()));
+            let last = <$whole>::from(part(stored.last_chunk()));
+            first << (8 * (stored.len() - SIZE)) | last
+        }};
     }
-    let mut bytes = [0; 16];
-    let size = stored.len().min(16);
-    bytes[..size].copy_from_slice(&stored[..size]);
-    bytes[0] ^= 0x80;
-    i128::from_be_bytes(bytes) >> (8 * (16 - size))
+    let stored = &stored[..stored.len().min(16)];
+    let short = match stored.len() {
+        0 => return 0,
+        1 => u64::from(stored[0]),
+        2..=3 => parts!(u16, u64),
+        4..=7 => parts!(u32, u64),
+        8 => parts!(u64, u64),
+        size => {
+            let unused = 8 * (16 - size);
+            return ((parts!(u64, u128) << unused) ^ 1 << 127) as i128 >> unused;
+        }
+    };
+    let unused = 8 * (8 - stored.len());
+    i128::from(((short << unused) ^ 1 << 63) as i64 >> unused)
 }
 
 /// [`decimal_of`] for a column of many rows.

@@ -13,6 +13,9 @@ use model::{Epoch, IndexId, RowId};
 use super::{Index, Partition};
 use crate::ordered_index::{Direction, KeyRange, Scan};
 
+/// Entries whose rows are looked up together.
+const BATCH: usize = 64;
+
 /// The replica does not have the images of a snapshot this old.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SnapshotTooOld;
@@ -185,6 +188,44 @@ impl<'a> SnapshotIndexScan<'a> {
         // A row that got a former entry back has it in both.
         self.advance(order.is_le(), order.is_ge());
         Some((&self.key, row_id, row))
+    }
+
+    /// Adds the rows of the next entries, so many at most. The last one's row id.
+    pub fn next_rows(&mut self, most: usize, out: &mut Vec<&'a [u8]>) -> Option<RowId> {
+        let (end, mut last) = (out.len() + most, None);
+        while out.len() < end {
+            let batch = (end - out.len()).min(BATCH);
+            if let Some(row_id) = self.next_unchanged(batch, out) {
+                last = Some(row_id);
+                continue;
+            }
+            for _ in 0..batch {
+                let Some((_, row_id, row)) = self.next() else { return last };
+                out.push(row);
+                last = Some(row_id);
+            }
+        }
+        last
+    }
+
+    /// The same where no row has changed since the snapshot; nothing is added if one of them has.
+    ///
+    /// The places of all are found before the first of them is read: each lies anywhere in memory,
+    /// and a processor waits for many of them at once if nothing else is between.
+    fn next_unchanged(&mut self, most: usize, out: &mut Vec<&'a [u8]>) -> Option<RowId> {
+        let (row_id, row) = self.newest.head.filter(|_| self.former.is_none())?;
+        let (partition, snapshot) = (self.partition, self.snapshot);
+        let before = self.newest.scan.clone();
+        let rest = std::iter::from_fn(|| self.newest.scan.next_row()).take(most - 1);
+        let rest: Vec<RowId> = rest.collect();
+        if rest.iter().any(|row_id| partition.heap.epoch(*row_id) > snapshot) {
+            self.newest.scan = before;
+            return None;
+        }
+        out.push(row);
+        out.extend(rest.iter().filter_map(|row_id| partition.heap.row(*row_id)));
+        self.advance(true, false);
+        Some(rest.last().copied().unwrap_or(row_id))
     }
 
     /// Moves on in one of the merged scans or both.

@@ -204,12 +204,30 @@ fn compare_at(partition: &Partition, snapshot: Epoch, rows: &Rows, prng: &mut Pr
             let after = after.as_ref().map(|(key, row_id)| (&key[..], *row_id));
             let mut scan =
                 partition.scan_index_at(definition.id, &range, direction, after, snapshot);
-            for (key, row_id) in expected {
+            for (key, row_id) in &expected {
                 let (found_key, found_id, row) = scan.next().expect("the entry was there");
-                assert_eq!((found_key, found_id), (&key[..], row_id), "as of {snapshot}");
-                assert_eq!(row, &*rows[&row_id].0);
+                assert_eq!((found_key, found_id), (&key[..], *row_id), "as of {snapshot}");
+                assert_eq!(row, &*rows[row_id].0);
             }
             assert!(scan.next().is_none(), "an entry too many as of {snapshot}");
+            // The same rows, some at a time, and one alone in between.
+            let mut scan =
+                partition.scan_index_at(definition.id, &range, direction, after, snapshot);
+            let mut left = &expected[..];
+            while !left.is_empty() {
+                let (most, mut some) = (1 + prng.below(150) as usize, Vec::new());
+                let last = scan.next_rows(most, &mut some);
+                let (these, others) = left.split_at(most.min(left.len()));
+                assert!(some.into_iter().eq(these.iter().map(|(_, row_id)| &*rows[row_id].0)));
+                assert_eq!(last, these.last().map(|(_, row_id)| *row_id));
+                left = others;
+                if let Some(((key, row_id), others)) = left.split_first() {
+                    let found = scan.next().map(|(key, row_id, _)| (key.to_vec(), row_id));
+                    assert_eq!(found, Some((key.clone(), *row_id)));
+                    left = others;
+                }
+            }
+            assert_eq!(scan.next_rows(3, &mut Vec::new()), None);
         }
     }
 }

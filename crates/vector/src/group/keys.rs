@@ -174,7 +174,11 @@ fn push_row(values: &mut [Vector], by: &KeyColumns, at: usize) {
 /// count.
 #[inline]
 fn same_bytes(kept: &[Vector], row: usize, by: &KeyColumns, at: usize) -> bool {
-    let same_text = |a: &[u8], b: &[u8], id| a == b || counted(a, id) == counted(b, id);
+    let same_text = |a: &[u8], b: &[u8], id| match (a, b) {
+        // Flags and states: one byte is compared in place.
+        ([a], [b]) if a == b => true,
+        _ => a == b || counted(a, id) == counted(b, id),
+    };
     kept.iter().zip(by).all(|(kept, (vector, id))| {
         same_value((kept, row), (vector, at), |a, b| same_text(a, b, *id))
     })

@@ -5,6 +5,7 @@
 //! transaction's own rows are is kept (`own`).
 
 use std::cmp::Ordering;
+use std::iter::from_fn;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -279,6 +280,11 @@ impl<'a> Walk<'a> {
             }
             return may_be_more;
         }
+        if self.is_plain
+            && let Some(may_be_more) = self.take_indexed(most, rows)
+        {
+            return may_be_more;
+        }
         // Where no row of the transaction's own can come between, they come as they lie.
         if self.own.peek().is_none() && !self.looked_ahead && !matches!(self.view, View::Own(..)) {
             let before = rows.len();
@@ -302,6 +308,28 @@ impl<'a> Walk<'a> {
             rows.push(row);
         }
         true
+    }
+
+    /// Adds the next rows of a plain walk over an index: [`Walk::take`]. Nothing of another walk.
+    fn take_indexed(&mut self, most: usize, rows: &mut Vec<&'a [u8]>) -> Option<bool> {
+        let (partition, before) = (self.partition, rows.len());
+        let last = match &mut self.committed {
+            Committed::Index(scan) => {
+                // Their places first: a processor waits for many rows at once then.
+                let places: Vec<RowId> = from_fn(|| scan.next_row()).take(most).collect();
+                let row_of =
+                    |row_id: &RowId| partition.row(*row_id).expect("a scanned row is there");
+                rows.extend(places.iter().map(row_of));
+                places.last().copied()
+            }
+            Committed::SnapshotIndex(scan) => scan.next_rows(most, rows),
+            Committed::Heap { .. } | Committed::SnapshotHeap { .. } | Committed::Keys(_) => {
+                return None;
+            }
+        };
+        self.at.row_id = last.or(self.at.row_id);
+        self.last = rows[before..].last().copied().or(self.last);
+        Some(rows.len() - before == most)
     }
 
     /// Index key of the row given last; empty in heap scans, and in plain walks.

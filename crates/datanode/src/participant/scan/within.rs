@@ -9,7 +9,9 @@
 //! A row is in it exactly if the index would have it in its range, also when there is no such index
 //! any more.
 
-use model::{ColumnId, IndexId, KeyEncoder, Table};
+use std::ops::Bound;
+
+use model::{ColumnId, ColumnType, IndexId, KeyEncoder, Table, ordered_word};
 use store::ordered_index::KeyRange;
 use store::partition::Partition;
 
@@ -26,6 +28,58 @@ pub(in crate::participant) struct Within {
     range: KeyRange,
     /// Of a key that is at least as long no more is compared.
     longest: usize,
+    /// The range as numbers, if only the first column decides, and is of numbers.
+    numbers: Option<Numbers>,
+}
+
+/// A range of one column's keys, as [`ordered_word`] gives them: from the first to the last.
+#[derive(Debug, PartialEq)]
+struct Numbers {
+    first: u128,
+    last: u128,
+}
+
+impl Numbers {
+    /// The range over the keys of a column; none if more than the column decides, or if it is not of
+    /// numbers.
+    fn of(table: &Table, column: ColumnId, range: &KeyRange) -> Option<Self> {
+        let column = &table.columns[usize::from(column.0)];
+        let is_number = matches!(
+            column.column_type,
+            ColumnType::Int(_) | ColumnType::UInt(_) | ColumnType::Float
+        );
+        let size = column.column_type.size_in_fixed_part() + usize::from(column.nullable);
+        if !is_number || range.longest_bound() > size {
+            return None;
+        }
+        // Keys that begin with a bound are those between it with zeros and with ones behind.
+        let padded = |bound: &[u8], filler| {
+            let mut bytes = [filler; 16];
+            bytes[..bound.len()].copy_from_slice(bound);
+            u128::from_be_bytes(bytes)
+        };
+        let empty = Self { first: 1, last: 0 };
+        let first = match &range.lower {
+            Bound::Unbounded => Some(0),
+            Bound::Included(key) => Some(padded(key, 0)),
+            Bound::Excluded(key) => padded(key, u8::MAX).checked_add(1),
+        };
+        let last = match &range.upper {
+            Bound::Unbounded => Some(u128::MAX),
+            Bound::Included(key) => Some(padded(key, u8::MAX)),
+            Bound::Excluded(key) => padded(key, 0).checked_sub(1),
+        };
+        Some(first.zip(last).map_or(empty, |(first, last)| Self { first, last }))
+    }
+
+    #[inline]
+    fn has(&self, table: &Table, column: ColumnId, row: &[u8]) -> bool {
+        let definition = &table.columns[usize::from(column.0)];
+        let value = table.value(row, column);
+        let word = ordered_word(definition.column_type, definition.nullable, value);
+        let word = word.expect("a stored row holds values that fit its columns");
+        (self.first..=self.last).contains(&word)
+    }
 }
 
 impl Within {
@@ -34,7 +88,8 @@ impl Within {
         let index = table.ordered_index(index).expect("an index that is scanned");
         let (columns, range) = (index.columns.clone(), range.clone());
         let longest = range.longest_bound();
-        Self { columns, range, longest }
+        let numbers = columns.first().and_then(|column| Numbers::of(table, *column, &range));
+        Self { columns, range, longest, numbers }
     }
 
     /// Whether a row is in the range; `key` is memory for its key.
@@ -44,6 +99,9 @@ impl Within {
         row: &[u8],
         key: &mut KeyEncoder,
     ) -> bool {
+        if let (Some(numbers), Some(column)) = (&self.numbers, self.columns.first()) {
+            return numbers.has(table, *column, row);
+        }
         key.clear();
         for column in &self.columns {
             table.encode_row_key(std::slice::from_ref(column), row, key);
@@ -61,4 +119,113 @@ pub(super) fn wide(partition: &Partition, range: &Range) -> Option<Within> {
     let found = partition.entries_about(*index, range);
     (found * FETCH > partition.row_count() * CHECK)
         .then(|| Within::new(partition.table(), *index, range))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use model::{Column, IndexState, OrderedIndexDef, RowLayout, TableId, Value, ValueRef};
+
+    use super::*;
+
+    /// A table of this one column, with an index on it.
+    fn table(column_type: ColumnType, nullable: bool) -> Table {
+        let column = Column { name: "a".into(), column_type, nullable, default: Value::Null };
+        let columns = vec![column];
+        let index = OrderedIndexDef {
+            id: IndexId(1),
+            name: "a".into(),
+            columns: vec![ColumnId(0)],
+            state: IndexState::Online,
+        };
+        Table {
+            id: TableId(1),
+            name: "test.t".into(),
+            version: 1,
+            hidden_behind: None,
+            layouts: vec![Arc::new(RowLayout::new(0, &columns))],
+            columns,
+            primary_key: vec![ColumnId(0)],
+            distribution_key: vec![ColumnId(0)],
+            partition_count: 1,
+            ordered_indexes: vec![index],
+            unique_indexes: Vec::new(),
+            large: None,
+            writes_blocked: false,
+            journal: None,
+            alike: None,
+            description: Default::default(),
+        }
+    }
+
+    /// Values of a type, ends of its range and neighbours among them.
+    fn values(column_type: ColumnType) -> Vec<Value> {
+        match column_type {
+            ColumnType::Int(width) => {
+                let most = i64::MAX >> (64 - 8 * u32::from(width));
+                let some = [-most - 1, -most, -257, -256, -1, 0, 1, 255, 256, most];
+                let fits = |number: &i64| (-most - 1..=most).contains(number);
+                some.into_iter().filter(fits).map(Value::Int).collect()
+            }
+            ColumnType::UInt(width) => {
+                let most = u64::MAX >> (64 - 8 * u32::from(width));
+                [0, 1, 254, 255, most - 1, most].map(Value::UInt).into()
+            }
+            _ => [f64::MIN, -1.5, -0.0, 0.0, 1e-300, 2.5, f64::MAX].map(Value::Float).into(),
+        }
+    }
+
+    #[test]
+    fn a_range_of_numbers_has_the_rows_whose_keys_it_has() {
+        let ints = [1, 2, 4, 8].map(ColumnType::Int);
+        let uints = [1, 2, 4, 8].map(ColumnType::UInt);
+        for column_type in [&ints[..], &uints, &[ColumnType::Float]].concat() {
+            for nullable in [false, true] {
+                check(&table(column_type, nullable));
+            }
+        }
+    }
+
+    fn check(table: &Table) {
+        let Column { column_type, nullable, .. } = table.columns[0];
+        let mut values = values(column_type);
+        values.extend(nullable.then_some(Value::Null));
+        let rows: Vec<_> = values
+            .iter()
+            .map(|value| table.layouts[0].encode(&[value.as_ref()]).expect("a row"))
+            .collect();
+        let key = |value: ValueRef<'_>| {
+            let mut key = KeyEncoder::new();
+            key.push(column_type, nullable, value).expect("it fits");
+            key.bytes().to_vec()
+        };
+        let mut keys: Vec<Vec<u8>> = values.iter().map(|value| key(value.as_ref())).collect();
+        // Of all rows, and of those that are not NULL.
+        keys.extend([vec![], vec![1]]);
+        let mut bounds = vec![Bound::Unbounded];
+        for key in keys {
+            bounds.extend([Bound::Included(key.clone()), Bound::Excluded(key)]);
+        }
+        for lower in &bounds {
+            for upper in &bounds {
+                let range = KeyRange { lower: lower.clone(), upper: upper.clone() };
+                let within = Within::new(table, IndexId(1), &range);
+                assert!(within.numbers.is_some(), "{range:?}");
+                for (row, value) in rows.iter().zip(&values) {
+                    let expected = range.contains(&key(value.as_ref()));
+                    let found = within.has(table, &row.0, &mut KeyEncoder::new());
+                    assert_eq!(found, expected, "{value:?} in {range:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_range_that_more_than_one_number_decides_is_compared_by_keys() {
+        let long = KeyRange::prefix(&[1, 0, 0, 0, 0, 7]);
+        let of = |column_type, range| Within::new(&table(column_type, true), IndexId(1), range);
+        assert!(of(ColumnType::Int(4), &long).numbers.is_none());
+        assert!(of(ColumnType::Variable(9), &KeyRange::prefix(&[1, 65])).numbers.is_none());
+    }
 }
