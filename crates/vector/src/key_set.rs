@@ -140,10 +140,7 @@ impl KeySet {
             let known = !self.listed.is_empty() && self.listed.len() <= most;
             return known.then(|| self.listed.iter().map(|code| value(*code)).collect()).flatten();
         }
-        let count: usize = self.bits.iter().map(|word| word.count_ones() as usize).sum();
-        if count > most {
-            return None;
-        }
+        let count = self.count().filter(|count| *count <= most)?;
         let mut values = Vec::with_capacity(count);
         for (at, word) in (0..).zip(&self.bits) {
             let mut rest = *word;
@@ -155,6 +152,14 @@ impl KeySet {
             }
         }
         Some(values)
+    }
+
+    /// How many numbers it has; none if it does not tell all of them apart from others.
+    pub fn count(&self) -> Option<usize> {
+        if self.exact {
+            return Some(self.bits.iter().map(|word| word.count_ones() as usize).sum());
+        }
+        (!self.listed.is_empty()).then_some(self.listed.len())
     }
 
     /// Whether a value may be in the set; NULL never is.

@@ -14,7 +14,7 @@ use sql_expression::{
     kind_of,
 };
 use sqltype::{Datum, SqlType};
-use vector::{Inexact, JoinTable, ProbePlace, ScalarRef, Values, Vector};
+use vector::{Inexact, JoinTable, KeySet, ProbePlace, ScalarRef, Values, Vector};
 
 use crate::execute::columns::batch::{ColumnBatch, fitting};
 use crate::execute::columns::cursor::{ColumnCursor, ColumnWork, Next};
@@ -35,8 +35,8 @@ use crate::plan::operator::{
 
 /// How much cheaper it is to run a keyed subquery on columns than on rows.
 const COLUMNS_GAIN: usize = 10;
-/// Rows whose keys data nodes look up in an index, if there is one. Sets of more numbers they are
-/// not told.
+/// Rows, and different numbers among the keys of more rows, that data nodes look up in an index, if
+/// there is one. Of more numbers they are not told all.
 const LOOKED_UP_MAX: usize = 8_192;
 
 /// Values for which a subquery is asked one by one.
@@ -482,16 +482,17 @@ async fn keyed(
     let Some(mut source) = source else { return Ok(None) };
     let inner = source.shape().clone();
     let Some(keys) = Keys::new(run, &keyed.keys, shape, &inner) else { return Ok(None) };
-    let mut patience = keyed.patience;
-    if known.is_all && known.count <= LOOKED_UP_MAX {
-        patience = patience.min(runs_worth(rows_read(run, &keyed.plan.root, &keys.places)));
-    }
-    // On columns all rows at once are so much cheaper.
-    if known.is_all && known.count * COLUMNS_GAIN <= patience as usize {
-        return Ok(None);
-    }
-    if known.is_all && !tell(run, &keyed.plan.root, &keys, known).await? {
-        return Ok(None);
+    if known.is_all {
+        let Some(told) = told(run, &keys, known).await? else { return Ok(None) };
+        let looked_up = rows_read(run, &keyed.plan.root, &told);
+        let patience = keyed.patience.min(runs_worth(looked_up));
+        // On columns all rows at once are so much cheaper.
+        if known.count * COLUMNS_GAIN <= patience as usize {
+            return Ok(None);
+        }
+        for (place, set) in told {
+            narrow(run, &keyed.plan.root, place, set);
+        }
     }
     run.add_subplans(&keyed.plan.subqueries);
     let (mut rows, mut held) = (ColumnBatch::empty(&inner), run.hold(KEPT));
@@ -524,33 +525,36 @@ async fn keyed(
     Ok(Some(Extra { kind, keys, table, rows, residual, _held: held }))
 }
 
-/// Tells the scans of an operator which keys the rows have; false if these cannot be computed.
-async fn tell(
+/// What keys the rows have, by the places that they are compared with; none if they cannot be
+/// computed.
+async fn told(
     run: &mut Run<'_>,
-    operator: &Operator,
     keys: &Keys,
     known: &Known<'_>,
-) -> Result<bool, SqlError> {
+) -> Result<Option<Vec<(usize, KeySet)>>, SqlError> {
+    let mut told = Vec::new();
     for (number, place) in keys.places.iter().enumerate() {
         let Some(place) = place else { continue };
         let mut vectors = Vec::with_capacity(known.batches.len());
         for batch in known.batches {
-            let Ok(columns) = keys.of_left(batch) else { return Ok(false) };
+            let Ok(columns) = keys.of_left(batch) else { return Ok(None) };
             vectors.push(columns[number].vector.clone());
             run.worked(batch.rows() / 8).await?;
         }
         let vectors: Vec<&Vector> = vectors.iter().map(|vector| &**vector).collect();
         if let Some(set) = key_set_of(run, &vectors).await? {
-            narrow(run, operator, *place, set);
+            told.push((*place, set));
         }
     }
-    Ok(true)
+    Ok(Some(told))
 }
 
 /// About how many rows an operator reads that is told the values at these places: where an index
-/// begins with such a column, data nodes look them up.
-fn rows_read(run: &Run<'_>, operator: &Operator, places: &[Option<usize>]) -> u64 {
-    let told = places.iter().flatten().filter_map(|place| narrowed_scan(operator, *place));
+/// begins with such a column, data nodes look them up if they are not many.
+fn rows_read(run: &Run<'_>, operator: &Operator, told: &[(usize, KeySet)]) -> u64 {
+    let few = |set: &KeySet| set.count().is_some_and(|count| count <= LOOKED_UP_MAX);
+    let told = told.iter().filter(|(_, set)| few(set));
+    let told = told.filter_map(|(place, _)| narrowed_scan(operator, *place));
     let by_index = told.filter(|(scan, input)| {
         let (table, place) = (&scan.definition.table, scan.wanted[usize::from(*input)]);
         let column = scan.definition.columns[place].column;
