@@ -138,6 +138,21 @@ class Cluster:
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
+class OneProcess(Cluster):
+    """`nines dev`: the same nodes in one process, with a disk."""
+
+    def launch(self, node):
+        if node == 151:
+            log = open(self.log(node), "w")
+            command = ["dev", f"--port={self.ports[node]}", f"--socket={self.socket(node)}", f"--dir={self.directory}/dev",
+                       "--data-memory=128M", "--http-port=0"]
+            self.processes[node] = subprocess.Popen([self.binary, *command], stdout=log, stderr=log)
+
+    def wait(self, node):
+        if node == 151:
+            super().wait(node)
+
+
 def certify(directory, nodes):
     """Puts an authority, and a certificate of each node with its key, into a directory."""
     openssl = lambda *arguments: subprocess.run(["openssl", *arguments], cwd=directory, check=True, capture_output=True).stdout
@@ -263,11 +278,12 @@ def links(binary, rounds):
         "Unix sockets": Cluster(binary, more="UseShm=2\n[mysqld default]\nUseShm=2\n[ndbd default]"),
         "TCP": Cluster(binary, more=tcp),
         "TLS": Cluster(binary, more=tcp, secure=True),
+        "one process": OneProcess(binary),
     }
     for name, cluster in clusters.items():
         cluster.start()
         kind = name if name == "shared memory" else name.removesuffix(" sockets") + " sockets"
-        assert kind in Path(cluster.log(151)).read_text(), name
+        assert name == "one process" or kind in Path(cluster.log(151)).read_text(), name
         with cluster.connect() as connection, connection.cursor() as cursor:
             cursor.execute("CREATE DATABASE sb")
         sysbench(cluster, scripts[0], "prepare")
@@ -279,8 +295,9 @@ def links(binary, rounds):
                 events = sysbench(cluster, case[0], "run", clients=case[1])
                 found.setdefault((*case, name), []).append((cluster.cpu() - before) / events * 1e6)
     for (script, clients, name), values in found.items():
-        values.sort()
-        print(f"  {script:<24} {clients:2} clients  {name:<13} {values[len(values) // 2]:6.1f} us of CPU, all servers")
+        ratios = sorted(value / one for value, one in zip(values, found[script, clients, "one process"]))
+        print(f"  {script:<24} {clients:2} clients  {name:<13} {sorted(values)[len(values) // 2]:6.1f} us of CPU, all servers, "
+              f"{ratios[len(ratios) // 2]:.2f} of one process")
     for cluster in clusters.values():
         cluster.stop()
 
