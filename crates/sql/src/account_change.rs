@@ -200,7 +200,8 @@ impl Draft<'_> {
         &mut self,
         goes_on: bool,
         accounts: &[AccountName],
-        (operation, note): (&str, fn(&AccountName) -> SqlError),
+        operation: &str,
+        note: fn(&AccountName) -> SqlError,
     ) -> Result<(), SqlError> {
         if !goes_on && !accounts.is_empty() {
             return Err(error::failed(operation, accounts));

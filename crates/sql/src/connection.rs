@@ -199,8 +199,8 @@ impl Connection {
             if matches!(command, Command::Quit) {
                 return End::Gone;
             }
-            let bytes = (size, self.wire.link.take_sent());
-            self.session.busy(command.name(), bytes, &greeting.clock_base);
+            let sent = self.wire.link.take_sent();
+            self.session.busy(command.name(), size, sent, &greeting.clock_base);
             if let Some(counter) = command.counter() {
                 self.session.count_command(counter);
             }
@@ -293,7 +293,7 @@ impl Connection {
             Command::SendLongData { statement, parameter, data } => {
                 let most = self.session.variables.max_allowed_packet as usize;
                 let account = &self.session.memory;
-                self.statements.long_data(account, (statement, parameter), &data, most);
+                self.statements.long_data(account, statement, parameter, &data, most);
             }
             Command::CloseStatement(statement) => self.statements.close(statement),
             Command::ResetStatement(statement) => {

@@ -49,12 +49,12 @@ pub(crate) async fn run(
 ) -> Result<Outcome, SqlError> {
     let audited = session.begin_audit(prepared.traits());
     let before = begin(session, prepared, shown);
-    let result = run_counted(session, prepared, (parameters, shown.is_some()), out).await;
+    let result = run_counted(session, prepared, parameters, shown.is_some(), out).await;
     finish(session, &result);
     session.drop_hints(before);
     if let Some(audited) = audited {
         let code = result.as_ref().err().map_or(0, SqlError::code);
-        Box::pin(session.audit(&audited, (prepared, shown), code)).await;
+        Box::pin(session.audit(&audited, prepared, shown, code)).await;
     }
     result
 }
@@ -73,7 +73,8 @@ fn may_ask_for_gtids(text: &str) -> bool {
 async fn run_counted(
     session: &mut Session,
     prepared: &Prepared,
-    (parameters, is_outer): (&[Datum], bool),
+    parameters: &[Datum],
+    is_outer: bool,
     out: &mut ResultWriter,
 ) -> Result<Outcome, SqlError> {
     session.count_use(prepared.traits(), is_outer)?;

@@ -50,6 +50,7 @@ pub(crate) use update::{delete, update};
 
 use crate::execute::direct::Direct;
 use crate::execute::dry_run::DryRun;
+use crate::execute::kept::Kept;
 use crate::execute::run::Run;
 use crate::execute::statement_plan::{PlanKind, StatementPlan};
 use crate::plan::operator::{Formula, QueryPlan};
@@ -228,7 +229,7 @@ async fn into_variables(
     let rows = run.rows_of(plan, Some(2)).await;
     run.finish();
     snapshot::release(session, held);
-    let (mut rows, _held) = rows?;
+    let Kept { mut rows, held: _held } = rows?;
     if rows.len() > 1 {
         return Err(SqlError::of::<1172>(&[]));
     }

@@ -135,10 +135,19 @@ pub enum Interrupt {
     TimedOut,
 }
 
+/// An ask on its way to the actor.
+#[derive(Debug)]
+pub(crate) struct QueuedAsk {
+    /// Under which its answer comes.
+    pub(crate) ticket: Ticket,
+    pub(crate) lane: Lane,
+    pub(crate) ask: Ask,
+}
+
 /// Between the tasks of a connection and the actor.
 #[derive(Debug, Default)]
 pub(crate) struct Exchange {
-    pub(crate) asks: VecDeque<(Ticket, Lane, Ask)>,
+    pub(crate) asks: VecDeque<QueuedAsk>,
     /// By the asks that wait for them: one, or a few.
     answers: Vec<(Ticket, Arrived)>,
     tickets: u64,
@@ -226,7 +235,7 @@ pub struct Marks {
 
 impl Exchange {
     /// The next ask, and how long the user's transaction waits for each lock.
-    pub(crate) fn next_ask(&mut self) -> Option<((Ticket, Lane, Ask), Option<Duration>)> {
+    pub(crate) fn next_ask(&mut self) -> Option<(QueuedAsk, Option<Duration>)> {
         Some((self.asks.pop_front()?, self.lock_wait))
     }
 
@@ -235,7 +244,7 @@ impl Exchange {
     }
 
     /// Remembers what a result says of commits and disks, and how much it is.
-    fn note(&mut self, (lane, asked): (Lane, Instant), result: &ClientResult) {
+    fn note(&mut self, lane: Lane, asked: Instant, result: &ClientResult) {
         self.traffic.add(traffic(result));
         if is_from_data_node(result) {
             self.heard.set(self.heard.get().max(asked));
@@ -293,7 +302,7 @@ impl Exchange {
         if lane == Lane::User && in_transaction {
             self.under_way = Some(ticket);
         }
-        self.asks.push_back((ticket, lane, ask));
+        self.asks.push_back(QueuedAsk { ticket, lane, ask });
         ticket
     }
 }
@@ -858,7 +867,7 @@ impl Waiting {
             exchange.take_answer(self.ticket).map_or(Poll::Pending, Poll::Ready)
         })
         .await;
-        self.exchange.borrow_mut().note((self.lane, self.asked), &result);
+        self.exchange.borrow_mut().note(self.lane, self.asked, &result);
         match (result, given_up) {
             (ClientResult::Aborted { .. }, Some(why)) => Err(Failure::Interrupted(why)),
             (result, _) => Ok(result),
@@ -874,7 +883,7 @@ impl Waiting {
             }
             match exchange.take_answer(self.ticket) {
                 Some(result) => {
-                    exchange.note((self.lane, self.asked), &result);
+                    exchange.note(self.lane, self.asked, &result);
                     Poll::Ready(Ok(result))
                 }
                 None => Poll::Pending,

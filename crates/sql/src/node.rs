@@ -494,7 +494,7 @@ impl Runner {
         loop {
             let ask = connection.exchange.borrow_mut().next_ask();
             let Some((ask, lock_wait)) = ask else { return answered };
-            let ticket = ask.0;
+            let ticket = ask.ticket;
             match connection.desk.pass(ctx, &mut self.client, ask, lock_wait) {
                 Passed::Done => {}
                 Passed::Closed(token) => {

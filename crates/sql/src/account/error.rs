@@ -108,7 +108,7 @@ pub(crate) fn no_plugin(name: &str) -> SqlError {
 }
 
 /// 3955: too many logins have failed.
-pub(crate) fn blocked((user, host): (&str, &str), by: &Lockout, blocked: &Blocked) -> SqlError {
+pub(crate) fn blocked(user: &str, host: &str, by: &Lockout, blocked: &Blocked) -> SqlError {
     let days = |days: Option<u64>| days.map_or("unlimited".to_owned(), |days| days.to_string());
     let text = format!(
         "Access denied for user '{user}'@'{host}'. Account is blocked for {} day(s) ({} day(s) \

@@ -67,7 +67,7 @@ impl Session {
         let Some(lockout) = &of.lockout else { return Ok(()) };
         let now = self.statement_time / 1_000_000;
         let counted = self.shared.admission.attempts.count(&of.name, lockout, proven, now);
-        counted.map_err(|blocked| error::blocked((user, host), lockout, &blocked))
+        counted.map_err(|blocked| error::blocked(user, host, lockout, &blocked))
     }
 
     /// Counts a login to an account, which has proven itself.
@@ -91,8 +91,9 @@ impl Session {
         if !limits.concern_statements() {
             return Ok(());
         }
-        let kind = (is_outer, traits.writes != Writes::Nothing);
-        self.shared.admission.usage.execute(&rights.account, &limits, kind, self.statement_time)
+        let changes = traits.writes != Writes::Nothing;
+        let (usage, now) = (&self.shared.admission.usage, self.statement_time);
+        usage.execute(&rights.account, &limits, is_outer, changes, now)
     }
 
     /// The session uses other roles from now on.

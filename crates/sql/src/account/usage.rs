@@ -132,7 +132,8 @@ impl Usage {
         &self,
         of: &AccountName,
         limits: &Limits,
-        (is_outer, changes): (bool, bool),
+        is_outer: bool,
+        changes: bool,
         now: i64,
     ) -> Result<(), SqlError> {
         let mut all = self.locked();
@@ -175,12 +176,12 @@ mod tests {
     fn so_much_in_an_hour() {
         let (usage, who) = (Usage::default(), AccountName::new("u", "%"));
         let limits = Limits { queries: 3, updates: 1, logins: 0, connections: 0 };
-        let run = |changes, now| code(usage.execute(&who, &limits, (true, changes), now));
+        let run = |changes, now| code(usage.execute(&who, &limits, true, changes, now));
         assert_eq!([run(false, 0), run(true, 1), run(true, 2), run(false, 3)], [0, 0, 1226, 1226]);
         let other = AccountName::new("u", "localhost");
-        assert_eq!(code(usage.execute(&other, &limits, (true, true), 3)), 0);
+        assert_eq!(code(usage.execute(&other, &limits, true, true, 3)), 0);
         // What a statement runs is part of it.
-        assert_eq!(code(usage.execute(&who, &limits, (false, false), 3)), 0);
+        assert_eq!(code(usage.execute(&who, &limits, false, false, 3)), 0);
         assert_eq!([run(true, HOUR - 1), run(true, HOUR), run(true, HOUR + 1)], [1226, 0, 1226]);
         usage.forget();
         assert_eq!(run(true, HOUR + 2), 0);

@@ -66,9 +66,10 @@ pub(super) fn grant(draft: &mut Draft<'_>, grant: &Grant) -> Result<(), SqlError
 }
 
 pub(super) fn revoke(draft: &mut Draft<'_>, revoke: &Revoke) -> Result<(), SqlError> {
-    let lenient = (revoke.if_exists, revoke.ignore_unknown);
     match &revoke.what {
-        Granted::Roles(roles) => role::take(draft, roles, &revoke.from, lenient),
+        Granted::Roles(roles) => {
+            role::take(draft, roles, &revoke.from, revoke.if_exists, revoke.ignore_unknown)
+        }
         Granted::Proxy(_) => Err(SqlError::not_supported("PROXY")),
         Granted::Everything => revoke_everything(draft, revoke),
         Granted::Privileges { privileges, target } => {

@@ -37,7 +37,7 @@ pub(super) fn create(draft: &mut Draft<'_>, create: &CreateRole) -> Result<(), S
         };
         draft.put(name, record);
     }
-    draft.leave_out(create.if_not_exists, &there, ("CREATE ROLE", error::is_there))
+    draft.leave_out(create.if_not_exists, &there, "CREATE ROLE", error::is_there)
 }
 
 /// SET ROLE.
@@ -184,7 +184,8 @@ pub(super) fn take(
     draft: &mut Draft<'_>,
     roles: &[ast::Account],
     from: &[ast::Account],
-    (if_exists, ignore_unknown): (bool, bool),
+    if_exists: bool,
+    ignore_unknown: bool,
 ) -> Result<(), SqlError> {
     for account in from {
         let name = draft.named(account);

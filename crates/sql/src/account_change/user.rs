@@ -62,7 +62,7 @@ pub(super) fn create(
         }
         draft.put(name, record);
     }
-    draft.leave_out(create.if_not_exists, &there, ("CREATE USER", error::is_there))
+    draft.leave_out(create.if_not_exists, &there, "CREATE USER", error::is_there)
 }
 
 /// Refuses names that are too long.
@@ -125,7 +125,7 @@ pub(super) fn alter(
             || record.require != before.require;
         draft.put(name, record);
     }
-    draft.leave_out(alter.if_exists, &missing, ("ALTER USER", error::not_there))
+    draft.leave_out(alter.if_exists, &missing, "ALTER USER", error::not_there)
 }
 
 fn may_alter(draft: &Draft<'_>, alter: &AlterUser, is_self: bool) -> Result<(), SqlError> {
@@ -168,7 +168,7 @@ fn identify(
             set(draft, name, record, &new, prng)?;
         }
         AuthenticationSecret::Random => {
-            random(draft, name, record, (replaces, spec.retain_current), prng)?;
+            random(draft, name, record, replaces, spec.retain_current, prng)?;
         }
         AuthenticationSecret::Stored(text) => {
             let text = String::from_utf8(text.to_vec()).map_err(|_| error::bad_hash())?;
@@ -199,7 +199,8 @@ fn random(
     draft: &mut Draft<'_>,
     name: &AccountName,
     record: &mut Record,
-    (replaces, retains): (Option<&[u8]>, bool),
+    replaces: Option<&[u8]>,
+    retains: bool,
     prng: &mut Prng,
 ) -> Result<(), SqlError> {
     let length = global(draft.session, "generated_random_password_length");
@@ -454,7 +455,7 @@ pub(super) fn drop(
         draft.remove(name.clone());
         role::replace(draft, &name, None)?;
     }
-    draft.leave_out(drop.if_exists, &missing, (operation, error::not_there))
+    draft.leave_out(drop.if_exists, &missing, operation, error::not_there)
 }
 
 pub(super) fn rename(
@@ -502,7 +503,7 @@ pub(super) fn set_password(
         Some(clear) => {
             set(draft, &name, &mut record, &NewPassword { clear, replaces, retains }, prng)?;
         }
-        None => random(draft, &name, &mut record, (replaces, retains), prng)?,
+        None => random(draft, &name, &mut record, replaces, retains, prng)?,
     }
     draft.takes = true;
     draft.put(name, record);

@@ -24,7 +24,8 @@ impl Session {
     pub(crate) async fn audit(
         &self,
         audited: &Audited,
-        (prepared, shown): (&Prepared, Option<&[u8]>),
+        prepared: &Prepared,
+        shown: Option<&[u8]>,
         code: u16,
     ) {
         let (traits, kept) = (prepared.traits(), prepared.text().as_bytes());
@@ -33,21 +34,21 @@ impl Session {
             _ => ("Execute", kept),
         };
         let statement = Some((prepared.statement(), text));
-        self.tell_statement(audited, (command, traits.counter), statement, traits, code).await;
+        self.tell_statement(audited, command, traits.counter, statement, traits, code).await;
     }
 
     /// A text was no statement: it is not shown, as nobody knows what in it is a password.
     pub(crate) async fn audit_nonsense(&self, error: &SqlError) {
         let traits = Traits::unknown();
         let Some(audited) = self.begin_audit(&traits) else { return };
-        let names = ("Query", "error");
-        self.tell_statement(&audited, names, None, &traits, error.code()).await;
+        self.tell_statement(&audited, "Query", "error", None, &traits, error.code()).await;
     }
 
     async fn tell_statement(
         &self,
         Audited(filter): &Audited,
-        (command, name): (&str, &str),
+        command: &str,
+        name: &str,
         statement: Option<(&Statement, &[u8])>,
         traits: &Traits,
         code: u16,

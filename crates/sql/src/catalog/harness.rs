@@ -29,7 +29,7 @@ use sqltype::Datum;
 
 use crate::account::AccountName;
 use crate::admission::ClientHost;
-use crate::kernel::{Ask, Exchange, Kernel, Ticket};
+use crate::kernel::{Ask, Exchange, Kernel, QueuedAsk, Ticket};
 use crate::link::Link;
 use crate::result::{Encoding, HeadForm, Outcome, ResultWriter};
 use crate::session::options::{ServerAddress, SqlOptions};
@@ -244,7 +244,7 @@ impl World {
             let mut answered = false;
             loop {
                 let ask = self.exchange.borrow_mut().asks.pop_front();
-                let Some((ticket, _, ask)) = ask else { break };
+                let Some(QueuedAsk { ticket, ask, .. }) = ask else { break };
                 let answer = self.answer(ticket, ask);
                 answered = true;
                 let mut exchange = self.exchange.borrow_mut();

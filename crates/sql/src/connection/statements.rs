@@ -39,7 +39,8 @@ impl Statements {
     pub(super) fn long_data(
         &mut self,
         account: &Account,
-        (number, parameter): (u32, u16),
+        number: u32,
+        parameter: u16,
         data: &[u8],
         most: usize,
     ) {

@@ -21,7 +21,7 @@ use mysql_wire::auth::CACHING_SHA2;
 
 use super::*;
 use crate::admission::Admission;
-use crate::kernel::{Ask, Exchange};
+use crate::kernel::{Ask, Exchange, QueuedAsk};
 use crate::link::Goodbye;
 use crate::link::LinkState;
 use crate::session::options::{ServerAddress, SqlOptions};
@@ -127,7 +127,7 @@ impl Client {
             let mut context = Context::from_waker(Waker::noop());
             self.over = self.task.as_mut().poll(&mut context).is_ready();
             let mut exchange = self.exchange.borrow_mut();
-            let Some((ticket, _, ask)) = exchange.asks.pop_front() else { return };
+            let Some(QueuedAsk { ticket, ask, .. }) = exchange.asks.pop_front() else { return };
             if let Ask::Schema(SchemaChange::ChangeSettings { changes }) = &ask {
                 let mut state = (*exchange.cluster).clone();
                 let changed = state.settings.changed(changes, 0).expect("there is room");

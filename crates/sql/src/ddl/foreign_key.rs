@@ -159,8 +159,7 @@ fn link_parents(
             check_name_free(session, table, key)?;
         }
         if key.parent == *table.name {
-            let parts = (table.parts.columns, table.parts.keys);
-            check_pair(key, table.parts.columns, parts, &key.parent.name)?;
+            check_pair(key, table.parts.columns, &table.parts, &key.parent.name)?;
             continue;
         }
         let Some(parent) = cluster.table_named(&key.parent.full()) else {
@@ -173,8 +172,7 @@ fn link_parents(
             continue;
         };
         let definition = session.shared.definitions.of(parent)?;
-        let parts = (&definition.columns[..], &definition.keys[..]);
-        check_pair(key, table.parts.columns, parts, &definition.name)?;
+        check_pair(key, table.parts.columns, &definition.parts(), &definition.name)?;
         if is_new || table.is_replaced {
             linked.raise(session, parent);
         }
@@ -208,8 +206,7 @@ fn link_children(
         if let Some(gone) = key.parent_columns.iter().find(gone).filter(|_| table.id.is_some()) {
             return Err(error::column_of_parent(gone, &key.name, &child.name));
         }
-        let parts = (table.parts.columns, table.parts.keys);
-        match check_pair(&key, &child.columns, parts, &table.name.name) {
+        match check_pair(&key, &child.columns, &table.parts, &table.name.name) {
             Err(error) if error.code() == 6125 && table.id.is_some() => {
                 return Err(error::index_of_foreign_key(&key_before(
                     session,
@@ -248,11 +245,11 @@ fn key_before(session: &Session, table: &Planned<'_>, key: &ForeignKeyDefinition
 fn check_pair(
     key: &ForeignKeyDefinition,
     columns: &[ColumnDefinition],
-    (of_parent, keys): (&[ColumnDefinition], &[crate::catalog::KeyDefinition]),
+    of_parent: &Parts<'_>,
     parent: &str,
 ) -> Result<(), SqlError> {
     for (at, name) in key.columns.iter().zip(&key.parent_columns) {
-        let found = column_named(of_parent, name);
+        let found = column_named(of_parent.columns, name);
         let (_, referred) =
             found.ok_or_else(|| error::no_parent_column(name, &key.name, parent))?;
         if referred.generated.as_ref().is_some_and(|generated| !generated.stored) {
@@ -263,7 +260,7 @@ fn check_pair(
             return Err(error::incompatible_columns(child, parent, &key.name));
         }
     }
-    match referred_key(keys, of_parent, &key.parent_columns) {
+    match referred_key(of_parent.keys, of_parent.columns, &key.parent_columns) {
         Some(_) => Ok(()),
         None => Err(error::no_parent_key(&key.name, parent)),
     }
@@ -400,8 +397,8 @@ fn adopt(
             after.values().find(|table| table.database == now.database && table.name == now.name);
         let Some(table) = table else { continue };
         for referrer in session.shared.definitions.referrers(&cluster, &now.full())? {
-            let parts = (&table.columns[..], &table.keys[..]);
-            check_pair(referrer.key(), &referrer.child.columns, parts, &now.name)?;
+            let columns = &referrer.child.columns;
+            check_pair(referrer.key(), columns, &table.parts(), &now.name)?;
             if !after.contains_key(&referrer.child.table.id) {
                 linked.raise(session, &referrer.child.table);
             }

@@ -73,7 +73,8 @@ pub(crate) fn begin<'p>(
 fn begin_first<'p>(
     run: &Run<'_>,
     operator: &'p Operator,
-    (order, rows): (&[(&Expression, bool)], u32),
+    order: &[(&Expression, bool)],
+    rows: u32,
 ) -> Option<ColumnCursor<'p>> {
     if !run.session.variables.pushdown {
         return None;
@@ -195,10 +196,10 @@ impl<'p> ColumnCursor<'p> {
                 ScanCursor::new(run, scan, wanted).map(Self::of)
             }
             Operator::HashJoin { left, right, keys, join } => {
-                JoinCursor::new(run, (left, right), keys, join, wanted).map(Self::of)
+                JoinCursor::new(run, left, right, keys, join, wanted).map(Self::of)
             }
             Operator::LoopJoin { left, right, join } => {
-                JoinCursor::new(run, (left, right), &[], join, wanted).map(Self::of)
+                JoinCursor::new(run, left, right, &[], join, wanted).map(Self::of)
             }
             Operator::Filter { input, conditions } => {
                 FilterCursor::new(run, input, conditions, wanted).map(Self::of)

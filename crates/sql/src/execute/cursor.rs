@@ -264,5 +264,5 @@ async fn drain_cursor(run: &mut Run<'_>, mut cursor: Cursor<'_>) -> Result<Kept,
         held.add(memory_of(&rows))?;
         all.append(&mut rows);
     }
-    Ok((all, held))
+    Ok(Kept { rows: all, held })
 }

@@ -71,8 +71,16 @@ struct Key {
     descending: bool,
 }
 
-/// An order, what has been found, what finds more, and what the former takes.
-type Others<'o, 'p> = (&'o Order<'o>, VecDeque<Found<'p>>, TableCursor<'p>, Held);
+/// Rows that are to be put in order, some of which have come in another form.
+struct Others<'o, 'p> {
+    order: &'o Order<'o>,
+    /// What has been found.
+    found: VecDeque<Found<'p>>,
+    /// Finds more.
+    cursor: TableCursor<'p>,
+    /// What has been found takes this.
+    held: Held,
+}
 
 impl<'p> Direct<'p> {
     /// The query, if it is such a one.
@@ -134,7 +142,7 @@ impl<'p> Direct<'p> {
                     None => (None, 0),
                 };
                 let most = count.map_or(limit, |count| count.min(limit));
-                self.write_as_found(run, (offset, most), out).await
+                self.write_as_found(run, offset, most, out).await
             }
             Some(order) => Box::pin(self.write_in_order(run, order, limit, out)).await,
         }
@@ -144,7 +152,8 @@ impl<'p> Direct<'p> {
     async fn write_as_found(
         &self,
         run: &mut Run<'_>,
-        (mut skipped, limit): (u64, u64),
+        mut skipped: u64,
+        limit: u64,
         out: &mut ResultWriter,
     ) -> Result<u64, SqlError> {
         let mut cursor = TableCursor::New(self.scan);
@@ -200,7 +209,7 @@ impl<'p> Direct<'p> {
                 let stored = |rows| Found { rows, checks: false, blocks: vec![], scan: self.scan };
                 let mut all: VecDeque<Found<'_>> = parts.into_iter().map(stored).collect();
                 all.push_back(found);
-                let others = (order, all, cursor, held);
+                let others = Others { order, found: all, cursor, held };
                 return Box::pin(self.write_others(run, others, limit, out)).await;
             }
             count += found.rows.len();
@@ -234,10 +243,11 @@ impl<'p> Direct<'p> {
     async fn write_others(
         &self,
         run: &mut Run<'_>,
-        (order, mut found, mut cursor, mut of_found): Others<'_, 'p>,
+        others: Others<'_, 'p>,
         limit: u64,
         out: &mut ResultWriter,
     ) -> Result<u64, SqlError> {
+        let Others { order, mut found, mut cursor, held: mut of_found } = others;
         let mut once = order.once.map(|types| Once::new(run, types, order.by));
         let mut sorter = Sorter::new(run, order.by, None);
         loop {

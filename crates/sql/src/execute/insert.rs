@@ -151,8 +151,8 @@ fn plan_into_table(
     let (mut duplicates, mut extended) = (Duplicates::default(), None);
     let target = Target { definition: &definition, through };
     if !insert.on_duplicate.is_empty() {
-        let into = (target, columns.as_slice());
-        (duplicates, extended) = duplicate::plan(planner, insert, into, target.scope())?;
+        (duplicates, extended) =
+            duplicate::plan(planner, insert, target, &columns, target.scope())?;
     }
     let scope = target.scope();
     let source = match &insert.source {
@@ -327,11 +327,11 @@ async fn store_stream(
     let mut cursor = run.cursor_of(&query.plan);
     let mut ended = false;
     while !ended {
-        let mut part: Kept = (Vec::new(), run.hold("the rows of an INSERT"));
-        while part.0.len() <= BATCH && !ended {
+        let mut part = Kept { rows: Vec::new(), held: run.hold("the rows of an INSERT") };
+        while part.rows.len() <= BATCH && !ended {
             match cursor.next(run).await? {
                 Some(found) => {
-                    add_found(run, plan, &query.plan, (found, done.rows), &mut part).await?
+                    add_found(run, plan, &query.plan, found, done.rows, &mut part).await?
                 }
                 None => ended = true,
             }
@@ -345,7 +345,7 @@ async fn store_stream(
 async fn store_part(
     run: &mut Run<'_>,
     plan: &InsertPlan,
-    (mut rows, mut held): Kept,
+    Kept { mut rows, mut held }: Kept,
     done: &mut Done,
     is_last: bool,
 ) -> Result<(), SqlError> {
@@ -413,7 +413,7 @@ async fn rows_of(
 ) -> Result<Kept, SqlError> {
     let maker = &plan.maker;
     let width = maker.definition.columns.len();
-    let mut kept: Kept = (Vec::new(), run.hold("the rows of an INSERT"));
+    let mut kept = Kept { rows: Vec::new(), held: run.hold("the rows of an INSERT") };
     let mut all_given = vec![false; width];
     plan.columns.iter().for_each(|at| all_given[*at] = true);
     match &plan.source {
@@ -449,8 +449,8 @@ async fn rows_of(
             }
         }
         Source::Query(query) => {
-            let (found, _of_found) = run.rows_of(&query.plan, None).await?;
-            add_found(run, plan, &query.plan, (found, 0), &mut kept).await?;
+            let Kept { rows: found, held: _of_found } = run.rows_of(&query.plan, None).await?;
+            add_found(run, plan, &query.plan, found, 0, &mut kept).await?;
         }
     }
     Ok(kept)
@@ -461,7 +461,8 @@ async fn add_found(
     run: &mut Run<'_>,
     plan: &InsertPlan,
     query: &QueryPlan,
-    (found, stored): (Vec<Row>, u64),
+    found: Vec<Row>,
+    stored: u64,
     kept: &mut Kept,
 ) -> Result<(), SqlError> {
     let maker = &plan.maker;
@@ -469,7 +470,7 @@ async fn add_found(
     let mut given = vec![false; width];
     plan.columns.iter().for_each(|at| given[*at] = true);
     for values in found {
-        run.context.row_number = stored + kept.0.len() as u64 + 1;
+        run.context.row_number = stored + kept.rows.len() as u64 + 1;
         let mut row = vec![Datum::Null; width];
         let mut values = values.into_iter();
         let given_values = values.by_ref().take(plan.columns.len());
@@ -491,12 +492,12 @@ async fn add_row(
     mut row: Row,
     given: &[bool],
     read: impl IntoIterator<Item = Datum>,
-    (rows, held): &mut Kept,
+    kept: &mut Kept,
 ) -> Result<(), SqlError> {
     maker.add_defaults(run, &mut row, given).await?;
     row.extend(read);
-    held.add(memory_of_row(&row))?;
-    rows.push(row);
+    kept.held.add(memory_of_row(&row))?;
+    kept.rows.push(row);
     run.worked(1).await
 }
 
@@ -708,7 +709,7 @@ async fn replace(
         let id = new.id;
         let mut is_there = false;
         while let Some((old, index)) = conflicting(run, plan, &new).await? {
-            if stays(run, plan, &new, (&old, index.as_deref())).await? {
+            if stays(run, plan, &new, &old, index.as_deref()).await? {
                 is_there = true;
                 break;
             }
@@ -737,7 +738,8 @@ async fn stays(
     run: &mut Run<'_>,
     plan: &InsertPlan,
     new: &New,
-    (old, index): (&[Value], Option<&str>),
+    old: &[Value],
+    index: Option<&str>,
 ) -> Result<bool, SqlError> {
     let maker = &plan.maker;
     let definition = &maker.definition;

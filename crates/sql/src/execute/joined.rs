@@ -98,12 +98,13 @@ impl<'p> JoinedScan<'p> {
         operator: &'p Operator,
         wanted: &BTreeSet<usize>,
     ) -> Option<Result<Self, Obstacle>> {
-        Chain::of(run, operator).map(|(chain, asked)| Self::of_chain(run, (&chain, asked), wanted))
+        Chain::of(run, operator).map(|(chain, asked)| Self::of_chain(run, &chain, asked, wanted))
     }
 
     fn of_chain(
         run: &Run<'_>,
-        (chain, asked): (&Chain<'p>, Vec<&'p Formula>),
+        chain: &Chain<'p>,
+        asked: Vec<&'p Formula>,
         wanted: &BTreeSet<usize>,
     ) -> Result<Self, Obstacle> {
         check_chain(run, chain)?;
@@ -158,13 +159,13 @@ impl<'p> JoinedScan<'p> {
         for (at, part) in parts.iter().enumerate() {
             lookups.push(match part {
                 Part::Table(child) => {
-                    let lookup = child.lookup(run, (&all, &needed), &mut columns)?;
+                    let lookup = child.lookup(run, &all, &needed, &mut columns)?;
                     found.extend(child.looked_up(&lookup));
                     lookup
                 }
                 Part::Given(given) => {
-                    let (all, columns) = ((&all, &needed), &mut columns);
-                    let (lookup, of_side) = given.lookup(run, (at, scan), all, columns)?;
+                    let (lookup, of_side) =
+                        given.lookup(run, at, scan, &all, &needed, &mut columns)?;
                     sent.push(of_side);
                     lookup
                 }
@@ -230,7 +231,8 @@ impl<'p> JoinedScan<'p> {
         &self,
         run: &Run<'_>,
         places: &BTreeSet<usize>,
-        (order, rows): (&[(&Expression, bool)], u32),
+        order: &[(&Expression, bool)],
+        rows: u32,
     ) -> Result<JoinPlan, Obstacle> {
         if !self.others.is_empty() {
             return because("conditions are left to the SQL node");

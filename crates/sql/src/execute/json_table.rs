@@ -30,14 +30,14 @@ pub(crate) async fn rows(run: &mut Run<'_>, table: &JsonTable) -> Result<Kept, S
     let read =
         |look: &dyn Fn() -> bool| json_argument(&value, &of.sql_type, (1, "json_table"), look);
     let Some(document) = pauses.looking(read)?? else {
-        return Ok((Vec::new(), run.hold(ROWS)));
+        return Ok(Kept { rows: Vec::new(), held: run.hold(ROWS) });
     };
     let held = run.hold(ROWS);
     let mut maker = Maker { run, row: vec![Datum::Null; table.width], rows: Vec::new(), held };
     maker.level(&table.rows, &document)?;
     let Maker { rows, held, .. } = maker;
     run.worked(rows.len()).await?;
-    Ok((rows, held))
+    Ok(Kept { rows, held })
 }
 
 /// Rows in the making.
@@ -110,7 +110,7 @@ impl Maker<'_, '_> {
     ) -> Result<Datum, SqlError> {
         let (facts, now) = (&self.run.context.facts, self.run.context.now);
         let row = self.rows.len() as u64 + 1;
-        let misfit = match converted(json, (&column.name, &column.sql_type), row, facts, now) {
+        let misfit = match converted(json, &column.name, &column.sql_type, row, facts, now) {
             Ok(value) => return Ok(value),
             Err(misfit) => misfit,
         };

@@ -8,8 +8,12 @@ use crate::execute::run::Run;
 use crate::memory::Held;
 use crate::rows::{Row, memory_of};
 
-/// Rows that are kept, and what they take.
-pub(crate) type Kept = (Vec<Row>, Held);
+/// Rows that are kept in memory.
+pub(crate) struct Kept {
+    pub(crate) rows: Vec<Row>,
+    /// What the rows take.
+    pub(crate) held: Held,
+}
 
 /// The first rows of those that are kept, at most so many, which are held no longer; nothing if
 /// there are none.
@@ -26,5 +30,5 @@ pub(crate) fn some_of(rows: &mut VecDeque<Row>, held: &mut Held, most: usize) ->
 pub(crate) fn kept(run: &Run<'_>, rows: Vec<Row>, what: &'static str) -> Result<Kept, SqlError> {
     let mut held = run.hold(what);
     held.set(memory_of(&rows))?;
-    Ok((rows, held))
+    Ok(Kept { rows, held })
 }

@@ -256,15 +256,16 @@ impl GroupProgram {
         &self,
         run: &Run<'_>,
         aggregate: &Aggregate,
-        (block, at): (&Block, usize),
+        block: &Block,
+        at: usize,
     ) -> Result<Part, SqlError> {
         let broken = || SqlError::internal("a group of another shape");
-        let keys = self.key_values(run, aggregate, (block, at));
+        let keys = self.key_values(run, aggregate, block, at);
         let calls = 0..aggregate.calls.len();
-        let accumulators = calls.map(|call| self.accumulator(aggregate, (block, at), call));
+        let accumulators = calls.map(|call| self.accumulator(aggregate, block, at, call));
         let accumulators: Option<Vec<Accumulator>> = accumulators.collect();
         let accumulators = accumulators.ok_or_else(broken)?;
-        let row = self.first_row(run, aggregate.width, (block, at));
+        let row = self.first_row(run, aggregate.width, block, at);
         Ok(Part { keys, row, accumulators })
     }
 
@@ -273,7 +274,8 @@ impl GroupProgram {
         &self,
         run: &Run<'_>,
         aggregate: &Aggregate,
-        (block, at): (&Block, usize),
+        block: &Block,
+        at: usize,
     ) -> Vec<Datum> {
         let mut keys = Vec::with_capacity(self.keys.len());
         let by = self.keys.iter().zip(&aggregate.group).zip(block.columns());
@@ -289,7 +291,7 @@ impl GroupProgram {
 
     /// A row of a group of a block, so wide, as far as anything shows it; with room for what its
     /// aggregates come to.
-    fn first_row(&self, run: &Run<'_>, width: usize, (block, at): (&Block, usize)) -> Row {
+    fn first_row(&self, run: &Run<'_>, width: usize, block: &Block, at: usize) -> Row {
         let mut row = Vec::with_capacity(width + self.parts.len());
         row.resize(width, Datum::Null);
         let columns = block.columns().iter().skip(self.keys.len());
@@ -304,11 +306,12 @@ impl GroupProgram {
         &self,
         run: &mut Run<'_>,
         aggregate: &Aggregate,
-        (block, at): (&Block, usize),
+        block: &Block,
+        at: usize,
     ) -> Result<Row, SqlError> {
-        let mut row = self.first_row(run, aggregate.width, (block, at));
+        let mut row = self.first_row(run, aggregate.width, block, at);
         for (place, call) in aggregate.calls.iter().enumerate() {
-            let accumulator = self.accumulator(aggregate, (block, at), place);
+            let accumulator = self.accumulator(aggregate, block, at, place);
             let accumulator =
                 accumulator.ok_or_else(|| SqlError::internal("a group of another shape"))?;
             row.push(accumulator.finish(call, &mut run.context)?);
@@ -347,7 +350,8 @@ impl GroupProgram {
     pub(crate) fn accumulator(
         &self,
         aggregate: &Aggregate,
-        (block, at): (&Block, usize),
+        block: &Block,
+        at: usize,
         call: usize,
     ) -> Option<Accumulator> {
         let (count, value) = self.columns_of(block, call)?;

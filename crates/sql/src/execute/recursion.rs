@@ -45,7 +45,7 @@ pub(crate) async fn recursive_rows(
         }
         seen.is_new(group_key(row, types.iter().copied()), &mut of_seen)
     };
-    let (first, mut held) = drain(run, &recursion.first).await?;
+    let Kept { rows: first, mut held } = drain(run, &recursion.first).await?;
     let mut all = only(first, &mut fresh)?;
     held.set(memory_of(&all))?;
     let mut newest = all.clone();
@@ -63,7 +63,7 @@ pub(crate) async fn recursive_rows(
             Some(before) => run.work_tables.insert(recursion.number, before),
             None => run.work_tables.remove(&recursion.number),
         };
-        let (next, of_next) = next?;
+        let Kept { rows: next, held: of_next } = next?;
         (newest, of_newest) = (only(next, &mut fresh)?, of_next);
         run.worked(newest.len() + 1).await?;
         held.add(memory_of(&newest))?;
@@ -72,7 +72,7 @@ pub(crate) async fn recursive_rows(
     drop(of_newest);
     all.truncate(enough);
     all.drain(..usize::try_from(offset).unwrap_or(usize::MAX).min(all.len()));
-    Ok((all, held))
+    Ok(Kept { rows: all, held })
 }
 
 /// The rows that are wanted.
@@ -93,18 +93,18 @@ fn only(
 async fn next_round(run: &mut Run<'_>, recursion: &Recursion) -> Result<Kept, SqlError> {
     let (mut rows, mut held) = (Vec::new(), run.hold(ROWS));
     for (part, types) in &recursion.parts {
-        let (of_part, taken) = drain(run, part).await?;
+        let Kept { rows: of_part, held: taken } = drain(run, part).await?;
         held.take_over(taken);
         for mut row in of_part {
             run.worked(1).await?;
             for ((value, of), (name, to)) in row.iter_mut().zip(types).zip(&recursion.columns) {
                 let given = std::mem::replace(value, Datum::Null);
-                *value = stored(run, given, of, (name, to))?;
+                *value = stored(run, given, of, name, to)?;
             }
             rows.push(row);
         }
     }
-    Ok((rows, held))
+    Ok(Kept { rows, held })
 }
 
 /// A value as one of the column, whose type the first part has fixed: what does not fit is an error
@@ -113,7 +113,8 @@ fn stored(
     run: &mut Run<'_>,
     value: Datum,
     of: &SqlType,
-    (name, to): (&str, &SqlType),
+    name: &str,
+    to: &SqlType,
 ) -> Result<Datum, SqlError> {
     if value.is_null() {
         return Ok(value);
@@ -148,7 +149,7 @@ pub(crate) async fn lateral_rows(
         run.context.push_outer(row.clone());
         let found = run.rows_of(&scan.plan, None).await;
         run.context.pop_outer();
-        let (found, _) = found?;
+        let found = found?.rows;
         run.worked(found.len() + 1).await?;
         let placed = |values: Row| {
             let mut joined = row.clone();

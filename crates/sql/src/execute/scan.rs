@@ -409,7 +409,7 @@ pub(crate) fn locate(
     let (columns, keys) = match &scan.path {
         AccessPath::Full => return Ok(Located::All),
         AccessPath::Ranges { index, columns, ranges, .. } => {
-            return locate_ranges(run, scan, (*index, columns, ranges), row);
+            return locate_ranges(run, scan, *index, columns, ranges, row);
         }
         AccessPath::Primary { keys } => (definition.table.primary_key.clone(), keys),
         AccessPath::Unique { index, keys, .. } => {
@@ -523,7 +523,9 @@ fn timestamp_key(run: &Run<'_>, datum: &Datum) -> KeyValue {
 fn locate_ranges(
     run: &mut Run<'_>,
     scan: &TableScan,
-    (index, columns, ranges): (IndexId, &[usize], &[IndexRange]),
+    index: IndexId,
+    columns: &[usize],
+    ranges: &[IndexRange],
     row: &[Datum],
 ) -> Result<Located, SqlError> {
     let mut located = Vec::with_capacity(ranges.len());

@@ -15,6 +15,7 @@ use sql_expression::{RowSet, SqlError, SubqueryId, SubqueryKind, SubqueryUse};
 use sqltype::Datum;
 
 use crate::execute::cursor::{self, Cursor, join::key_of};
+use crate::execute::kept::Kept;
 use crate::execute::run::{Boxed, KEY_BYTES, Run};
 use crate::execute::spilled::buffer::{Buffered, RowBuffer};
 use crate::memory::Held;
@@ -53,7 +54,7 @@ impl Run<'_> {
         self.context.push_outer(if correlated { row.to_vec() } else { Vec::new() });
         let rows = self.rows_of(&subplan.plan, subplan.enough).await;
         self.context.pop_outer();
-        let (rows, held) = rows?;
+        let Kept { rows, held } = rows?;
         self.context.set_subquery(id, RowSet::new(rows));
         self.of_subqueries.insert(id, held);
         Ok(())
@@ -97,7 +98,7 @@ impl Run<'_> {
             }
             searched.runs += 1;
             if let (Some(plan), None) = (&search.nulls, &searched.nulls) {
-                searched.nulls = Some(self.rows_of(plan, Some(1)).await?.0);
+                searched.nulls = Some(self.rows_of(plan, Some(1)).await?.rows);
             }
             self.searched.insert(id, searched);
         }
@@ -106,7 +107,7 @@ impl Run<'_> {
         self.context.pop_outer();
         let nulls = self.searched.get(&id).and_then(|searched| searched.nulls.as_ref());
         let nulls = nulls.into_iter().flatten().cloned();
-        Ok(Some(rows?.0.into_iter().chain(nulls).collect()))
+        Ok(Some(rows?.rows.into_iter().chain(nulls).collect()))
     }
 
     /// The rows of a correlated subquery for a row, found by its key; none as long as it is run row
@@ -150,7 +151,7 @@ impl Run<'_> {
                 self.context.push_outer(row.to_vec());
                 let of_nothing = self.rows_of(&subplan.plan, None).await;
                 self.context.pop_outer();
-                by_key.of_nothing = Some(of_nothing?.0);
+                by_key.of_nothing = Some(of_nothing?.rows);
             }
             rows = by_key.of_nothing.clone().unwrap_or_default();
         }
@@ -229,7 +230,7 @@ impl Run<'_> {
         &'a mut self,
         plan: &'a Rc<QueryPlan>,
         enough: Option<usize>,
-    ) -> Boxed<'a, (Vec<Row>, Held)> {
+    ) -> Boxed<'a, Kept> {
         Box::pin(async move {
             let mut cursor = self.cursor_of(plan);
             let (mut rows, mut held) = (Vec::new(), self.hold("the rows of a subquery"));
@@ -240,7 +241,7 @@ impl Run<'_> {
                     break;
                 }
             }
-            Ok((rows, held))
+            Ok(Kept { rows, held })
         })
     }
 }

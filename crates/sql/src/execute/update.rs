@@ -219,7 +219,7 @@ fn find_with(
         let at = tables.iter().position(|table| table.places().contains(&place));
         let at = at.ok_or_else(|| SqlError::internal("a column without table"))?;
         let column = place - tables[at].offset;
-        let value = new_value(&mut binder, &tables, (at, column), assignment)?;
+        let value = new_value(&mut binder, &tables, at, column, assignment)?;
         changed.insert(at);
         bound.push((at, column, Formula::new(value)));
     }
@@ -257,7 +257,8 @@ fn find_with(
 fn new_value(
     binder: &mut Binder<'_, '_>,
     tables: &[FromTable],
-    (at, column): (usize, usize),
+    at: usize,
+    column: usize,
     assignment: &ast::Assignment,
 ) -> Result<Expression, SqlError> {
     let is_default = matches!(assignment.value, Expr::DefaultValue);
@@ -402,7 +403,7 @@ async fn change(
         let of_table: Vec<&Assignment> =
             assignments.iter().filter(|(of, _, _)| *of == at).collect();
         if !of_table.is_empty() {
-            changers.push(Changer::new(run, (found, table), definition, maker, of_table));
+            changers.push(Changer::new(run, found, table, definition, maker, of_table));
         }
     }
     let (mut matched, mut changed) = (0, 0);
@@ -412,7 +413,7 @@ async fn change(
     } else {
         Rows::Found(Some(cursor::drain(run, &found.root).await?))
     };
-    while let Some((rows, mut held)) = rows.next(run).await? {
+    while let Some(Kept { rows, mut held }) = rows.next(run).await? {
         for changer in &mut changers {
             run.session.wrote(changer.definition.table.id);
             changer.change(run, &rows, &mut held).await?;
@@ -460,7 +461,7 @@ impl Rows<'_> {
                 Some(rows) => {
                     let mut held = run.hold("the rows of a change");
                     held.add(memory_of(&rows))?;
-                    Ok(Some((rows, held)))
+                    Ok(Some(Kept { rows, held }))
                 }
                 None => Ok(None),
             },
@@ -490,7 +491,8 @@ struct Changer<'p> {
 impl<'p> Changer<'p> {
     fn new(
         run: &Run<'_>,
-        (found, table): (&'p Found, &'p FromTable),
+        found: &'p Found,
+        table: &'p FromTable,
         definition: &'p Rc<TableDefinition>,
         maker: &'p RowMaker,
         assignments: Vec<&'p Assignment>,
@@ -794,7 +796,7 @@ async fn remove(run: &mut Run<'_>, found: &Found, ignore: bool) -> Result<u64, S
     } else {
         Rows::Found(Some(cursor::drain(run, &found.root).await?))
     };
-    while let Some((rows, mut held)) = found_rows.next(run).await? {
+    while let Some(Kept { rows, mut held }) = found_rows.next(run).await? {
         // Beside them stand what the kernel knows of them: keys, or whole rows.
         held.add(held.bytes())?;
         for (table, definition, links) in &tables {

@@ -48,7 +48,7 @@ pub(crate) async fn windowed<'p>(
                 for row in batch {
                     rows.push(computed(run, windows, row).await?);
                 }
-                return Box::pin(spilled(run, windows, (rows, held), cursor)).await;
+                return Box::pin(spilled(run, windows, Kept { rows, held }, cursor)).await;
             }
             run.worked_a_row().await?;
         }
@@ -58,7 +58,7 @@ pub(crate) async fn windowed<'p>(
     held.be_lenient(run.may_spill());
     for step in &windows.steps {
         if let Some(keys) = step.sort.as_ref().filter(|keys| !keys.is_empty()) {
-            (rows, held) = sorted(run, (rows, held), keys, None).await?;
+            Kept { rows, held } = sorted(run, Kept { rows, held }, keys, None).await?;
         }
         // Of each row where its peers begin, and a result.
         let before = held.bytes();
@@ -118,7 +118,7 @@ impl<'p> Stage<'p> {
         Ok(match self {
             Self::Sort(sorter) => sorter.finish(run).await?.into(),
             Self::AsTheyCome(buffer) => match buffer.finish()? {
-                Buffered::Kept((rows, held)) => Work::Rows(rows.into(), held),
+                Buffered::Kept(Kept { rows, held }) => Work::Rows(rows.into(), held),
                 Buffered::File(rows) => Spilled::Rows(rows.read()).into(),
             },
         })
@@ -130,7 +130,7 @@ impl<'p> Stage<'p> {
 async fn spilled<'p>(
     run: &mut Run<'_>,
     windows: &'p Windows,
-    (rows, held): Kept,
+    Kept { rows, held }: Kept,
     mut cursor: Cursor<'_>,
 ) -> Result<Work<'p>, SqlError> {
     let mut stage = Stage::before(run, windows.steps.first());
@@ -155,7 +155,7 @@ async fn spilled<'p>(
             let is_end = rows.is_none();
             for row in rows.into_iter().flatten() {
                 if one.first().is_some_and(|first| !is_same(first, &row, &step.partition)) {
-                    give(run, windows, (step, next.is_none()), &mut one, &mut stage).await?;
+                    give(run, windows, step, next.is_none(), &mut one, &mut stage).await?;
                     held.set(0)?;
                 }
                 let bytes = memory_of_row(&row) + size_of::<usize>() + size_of::<Datum>();
@@ -165,7 +165,7 @@ async fn spilled<'p>(
                 one.push(row);
             }
             if is_end {
-                give(run, windows, (step, next.is_none()), &mut one, &mut stage).await?;
+                give(run, windows, step, next.is_none(), &mut one, &mut stage).await?;
                 break;
             }
         }
@@ -177,7 +177,8 @@ async fn spilled<'p>(
 async fn give(
     run: &mut Run<'_>,
     windows: &Windows,
-    (step, is_last): (&WindowStep, bool),
+    step: &WindowStep,
+    is_last: bool,
     rows: &mut Vec<Row>,
     to: &mut Stage<'_>,
 ) -> Result<(), SqlError> {

@@ -427,7 +427,7 @@ fn columns(session: &Session, hints: &Hints) -> Result<Rows, SqlError> {
         for (at, column) in definition.visible_columns().iter().enumerate() {
             let TableDefinition { database, name, .. } = &**definition;
             if let Some(allowed) = session.column_privileges(database, name, &column.name) {
-                rows.push(column_row(definition, at, (column, &allowed), &zone));
+                rows.push(column_row(definition, at, column, &allowed, &zone));
             }
         }
     })?;
@@ -455,7 +455,8 @@ fn columns(session: &Session, hints: &Hints) -> Result<Rows, SqlError> {
 fn column_row(
     definition: &TableDefinition,
     at: usize,
-    (column, allowed): (&ColumnDefinition, &str),
+    column: &ColumnDefinition,
+    allowed: &str,
     zone: &TimeZone,
 ) -> Vec<Datum> {
     let generated = column.generated.as_ref();
@@ -824,7 +825,7 @@ fn partitions(session: &Session, hints: &Hints, sizes: &Sizes) -> Result<Rows, S
         };
         for at in 0..definition.table.partition_count {
             let size = sizes.partition(&definition.table, PartitionIndex(at));
-            rows.push(partition_row(cluster, definition, &columns, (at, size)));
+            rows.push(partition_row(cluster, definition, &columns, at, size));
         }
     })?;
     Ok(rows)
@@ -834,7 +835,8 @@ fn partition_row(
     cluster: &ClusterState,
     definition: &TableDefinition,
     columns: &str,
-    (at, size): (u16, Option<Size>),
+    at: u16,
+    size: Option<Size>,
 ) -> Vec<Datum> {
     let mut row = vec![Datum::Null; 25];
     row[0] = text(CATALOG);

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use client::{Client, ClientResult, SessionNumber, Token};
 use stdx::Duration;
 
-use super::{Ask, Lane, Ticket};
+use super::{Ask, Lane, QueuedAsk, Ticket};
 
 /// What a connection has asked the client for: tickets by token, and its sessions.
 #[derive(Debug, Default)]
@@ -39,7 +39,7 @@ impl Desk {
         &mut self,
         ctx: &mut actor::Ctx<'_>,
         client: &mut Client,
-        (ticket, lane, ask): (Ticket, Lane, Ask),
+        QueuedAsk { ticket, lane, ask }: QueuedAsk,
         lock_wait: Option<Duration>,
     ) -> Passed {
         if matches!(ask, Ask::Abandon) {

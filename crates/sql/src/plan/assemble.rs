@@ -69,7 +69,7 @@ pub(super) fn operators(
         let sorts = order_by.iter().map(|(expression, _, _)| expression);
         let sorts = sorts.chain(windows.iter().flat_map(|call| call.expressions()));
         let above: Vec<&Expression> = values.iter().chain(&having).chain(sorts).collect();
-        root = groups(tables, root, group_by, aggregates, (&above, width, rollup));
+        root = groups(tables, root, group_by, aggregates, &above, width, rollup);
     }
     if !having.is_empty() {
         let conditions = having.into_iter().map(Formula::new).collect();
@@ -86,7 +86,7 @@ pub(super) fn operators(
             root = check_late(root, bounds.as_ref());
         }
     }
-    Ok(finished(root, values, order_by, bounds, (distinct, counts)))
+    Ok(finished(root, values, order_by, bounds, distinct, counts))
 }
 
 /// The groups of a block, with what expressions above them use of its rows.
@@ -95,7 +95,9 @@ fn groups(
     input: Operator,
     group_by: Vec<Expression>,
     calls: Vec<AggregateCall>,
-    (above, width, rollup): (&[&Expression], usize, bool),
+    above: &[&Expression],
+    width: usize,
+    rollup: bool,
 ) -> Operator {
     let whole = group_by.is_empty();
     let group = group_by.into_iter().map(Formula::new).collect();
@@ -150,7 +152,8 @@ fn finished(
     values: Vec<Expression>,
     order_by: Vec<(Expression, Option<usize>, bool)>,
     bounds: Option<Bounds>,
-    (distinct, counts): (bool, bool),
+    distinct: bool,
+    counts: bool,
 ) -> Operator {
     let width = values.len();
     // Values that may be others the next time are computed once, before they are sorted by. Where

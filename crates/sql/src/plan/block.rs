@@ -64,7 +64,7 @@ pub(super) fn block(
     let grouped = !bound.group_by.is_empty() || !bound.aggregates.is_empty();
     grouping::check_groupings(&bound, select.rollup)?;
     if grouped && mode.contains(SqlMode::ONLY_FULL_GROUP_BY) {
-        grouping::check_grouping(planner, &scope, (&tables, tree.as_ref()), &bound)?;
+        grouping::check_grouping(planner, &scope, &tables, tree.as_ref(), &bound)?;
     }
     if select.distinct && !grouped && mode.contains(SqlMode::ONLY_FULL_GROUP_BY) {
         grouping::check_distinct(&bound)?;
@@ -82,13 +82,13 @@ pub(super) fn block(
     let counts = select.options.calc_found_rows;
     let shape = Shape { grouped, distinct: select.distinct, rollup: select.rollup, counts };
     let (mut tree, width) =
-        merged_and_marked(planner, &mut tables, tree, &mut bound, (width, shape))?;
+        merged_and_marked(planner, &mut tables, tree, &mut bound, width, shape)?;
     look()?;
     let correlated = !scope.outer_columns().is_empty();
     let simple = !select.distinct && tables.iter().all(|table| table.lock.is_none());
     let mut keyed = match &tree {
         Some(tree) if correlated && simple => {
-            keyed::plan(&tables, tree, &bound, width, (exists, &planner.subplans))?
+            keyed::plan(&tables, tree, &bound, width, exists, &planner.subplans)?
         }
         _ => None,
     };
@@ -98,7 +98,7 @@ pub(super) fn block(
     // Of other queries than the statement's own other plans may be made.
     let asked = tree.as_ref().filter(|_| planner.depth > 1 && !exists);
     let ingredients =
-        asked.map(|tree| Box::new(Ingredients::of_block(&tables, tree, &bound, (width, shape))));
+        asked.map(|tree| Box::new(Ingredients::of_block(&tables, tree, &bound, width, shape)));
     if let Some(tree) = tree.as_mut().filter(|_| correlated) {
         derived_condition::push_all(&mut tables, tree, &mut bound.conditions)?;
         forget_unused(&mut tables);
@@ -124,7 +124,8 @@ fn merged_and_marked(
     tables: &mut Vec<FromTable>,
     tree: Option<JoinTree>,
     bound: &mut Bound,
-    (mut width, shape): (usize, Shape),
+    mut width: usize,
+    shape: Shape,
 ) -> Result<(Option<JoinTree>, usize), SqlError> {
     let used_inside = places_used_inside(planner, tables);
     let mut of_merged = Vec::new();

@@ -92,7 +92,8 @@ impl Ingredients {
         tables: &[FromTable],
         tree: &JoinTree,
         bound: &Bound,
-        (width, shape): (usize, Shape),
+        width: usize,
+        shape: Shape,
     ) -> Self {
         let (tables, tree, bound) = (tables.to_vec(), tree.clone(), bound.clone());
         Self::Block(Box::new(BlockParts { tables, tree, bound, width, shape }))

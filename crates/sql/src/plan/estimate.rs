@@ -172,8 +172,10 @@ impl<'a> Estimates<'a> {
     /// something of an operator's rows.
     pub(crate) fn rows_of_key(
         &self,
-        (operator, value): (&Operator, &Formula),
-        (scan, column): (&TableScan, &Formula),
+        operator: &Operator,
+        value: &Formula,
+        scan: &TableScan,
+        column: &Formula,
     ) -> f64 {
         let size = self.size(scan);
         let place = column.expression.as_column().map(|place| place as usize);

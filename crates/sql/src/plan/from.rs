@@ -254,7 +254,7 @@ fn table<'q>(
     }
     if let Some(plan) = planner.view(&qualified)? {
         let schema = planner.session.table_name(&qualified)?.database;
-        return view_table(scope, from, (&schema, alias), plan);
+        return view_table(scope, from, &schema, alias, plan);
     }
     let database = planner.session.table_name(&qualified)?.database;
     if let Some(table) = information::table(&database, name) {
@@ -407,7 +407,8 @@ fn merged_view<'q>(
 fn view_table<'q>(
     scope: &mut Scope<'_>,
     from: &mut From<'q>,
-    (database, alias): (&str, &str),
+    database: &str,
+    alias: &str,
     plan: QueryPlan,
 ) -> Result<Tree<'q>, SqlError> {
     let columns = plan_columns(&plan, database, alias);

@@ -33,7 +33,8 @@ pub(super) fn check_groupings(bound: &Bound, rollup: bool) -> Result<(), SqlErro
 pub(super) fn check_grouping(
     planner: &Planner<'_>,
     scope: &Scope<'_>,
-    (tables, tree): (&[FromTable], Option<&JoinTree>),
+    tables: &[FromTable],
+    tree: Option<&JoinTree>,
     bound: &Bound,
 ) -> Result<(), SqlError> {
     let determined = dependence::determined(tables, tree, bound);

@@ -32,7 +32,7 @@ impl Planner<'_> {
                     }
                 }
                 Subject::Indexes(name, indexes) => {
-                    self.apply_to_indexes(hints, hint, (name, indexes), tables);
+                    self.apply_to_indexes(hints, hint, name, indexes, tables);
                 }
                 Subject::Order(names) => {
                     for name in names.iter().filter(|name| find(tables, name).is_none()) {
@@ -63,7 +63,8 @@ impl Planner<'_> {
         &self,
         hints: &BlockHints,
         hint: &TableHint,
-        (name, indexes): (&str, &[String]),
+        name: &str,
+        indexes: &[String],
         tables: &mut [FromTable],
     ) {
         let found = find(tables, name).map(|at| &mut tables[at]);

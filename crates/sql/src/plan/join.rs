@@ -201,20 +201,20 @@ impl JoinPlanner<'_> {
         on: Vec<Expression>,
         conditions: Vec<Expression>,
     ) -> Result<Operator, SqlError> {
-        let (mut of_left, mut of_right) = (BTreeSet::new(), BTreeSet::new());
+        let mut of_left = BTreeSet::new();
         left.tables(&mut of_left);
-        right.tables(&mut of_right);
         let (inside, above): (Vec<_>, Vec<_>) =
             conditions.into_iter().partition(|c| self.needs(c).is_subset(&of_left));
         let rows = self.known_rows(&left, &inside)?;
         let input = self.plan(left, inside)?;
-        let (mut right, mut method) = ((right, of_right), None);
+        let mut right = with_tables(right);
+        let mut method = None;
         if let Some(rows) = rows {
             let chosen;
-            (right, chosen) = order::method(self, right, &on, (&of_left, rows))?;
+            (right, chosen) = order::method(self, right, &on, &of_left, rows)?;
             method = Some(chosen);
         }
-        let joined = self.attach(input, &of_left, right.0, right.1, on, (true, method))?;
+        let joined = self.attach(input, &of_left, right, on, true, method)?;
         Ok(filtered(joined, above))
     }
 
@@ -245,11 +245,12 @@ impl JoinPlanner<'_> {
         &self,
         input: Operator,
         before: &BTreeSet<usize>,
-        tree: JoinTree,
-        of_tree: BTreeSet<usize>,
+        part: Part,
         conditions: Vec<Expression>,
-        (outer, method): (bool, Option<Method>),
+        outer: bool,
+        method: Option<Method>,
     ) -> Result<Operator, SqlError> {
+        let Part { tree, tables: of_tree } = part;
         let right_places = self.places(&of_tree);
         if let JoinTree::Table(at) = tree
             && self.tables[at].lateral.is_some()
@@ -339,21 +340,21 @@ impl JoinPlanner<'_> {
         let mut done: BTreeSet<usize> = BTreeSet::new();
         let mut operator: Option<Operator> = None;
         for (next, method) in order.steps {
-            let Some((part, tables)) = parts[next].take() else { continue };
+            let Some(part) = parts[next].take() else { continue };
             self.pauses.look()?;
-            let reach: BTreeSet<usize> = done.union(&tables).copied().collect();
+            let reach: BTreeSet<usize> = done.union(&part.tables).copied().collect();
             let (now, later): (Vec<_>, Vec<_>) =
                 pending.into_iter().partition(|c| self.needs(c).is_subset(&reach));
             pending = later;
             operator = Some(match operator {
-                None => self.plan(part, now)?,
+                None => self.plan(part.tree, now)?,
                 Some(input) => {
                     // Subqueries are for the rows that all else has left.
                     let waits =
-                        |c: &Expression| has_subquery(c) && !self.needs(c).is_subset(&tables);
+                        |c: &Expression| has_subquery(c) && !self.needs(c).is_subset(&part.tables);
                     let (waiting, now): (Vec<_>, Vec<_>) = now.into_iter().partition(waits);
-                    let method = (false, Some(method));
-                    filtered(self.attach(input, &done, part, tables, now, method)?, waiting)
+                    let joined = self.attach(input, &done, part, now, false, Some(method))?;
+                    filtered(joined, waiting)
                 }
             });
             done = reach;
@@ -363,10 +364,10 @@ impl JoinPlanner<'_> {
     }
 }
 
-fn with_tables(part: JoinTree) -> Part {
+fn with_tables(tree: JoinTree) -> Part {
     let mut tables = BTreeSet::new();
-    part.tables(&mut tables);
-    (part, tables)
+    tree.tables(&mut tables);
+    Part { tree, tables }
 }
 
 /// Nested inner joins are one.

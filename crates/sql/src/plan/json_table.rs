@@ -141,7 +141,7 @@ impl Clauses<'_> {
         };
         let invalid = || SqlError::of::<1067>(&[&name]);
         let json = Json::parse(text).map_err(|_| invalid())?;
-        let value = converted(&json, (name, sql_type), 1, self.facts, self.now);
+        let value = converted(&json, name, sql_type, 1, self.facts, self.now);
         value.map(Response::Value).map_err(|_| invalid())
     }
 }
@@ -153,7 +153,8 @@ fn parsed(path: &str) -> Result<JsonPath, SqlError> {
 /// The value of a column, named and typed, that a JSON value becomes in the row of this number.
 pub(crate) fn converted(
     json: &Json,
-    (name, sql_type): (&str, &SqlType),
+    name: &str,
+    sql_type: &SqlType,
     row: u64,
     facts: &SessionFacts,
     now: i64,

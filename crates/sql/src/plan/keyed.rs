@@ -49,7 +49,8 @@ pub(super) fn plan(
     tree: &JoinTree,
     bound: &Bound,
     width: usize,
-    (exists, subplans): (bool, &[Subplan]),
+    exists: bool,
+    subplans: &[Subplan],
 ) -> Result<Option<Keyed>, SqlError> {
     let whole = !bound.aggregates.is_empty() && bound.group_by.is_empty();
     let simple = bound.group_by.is_empty() && bound.having.is_empty() && bound.bounds.is_none();

@@ -229,7 +229,7 @@ fn keyed_by(
     let conditions = ties.iter().chain(&bound.conditions).cloned().collect();
     let mut bound = bound.clone();
     bound.conditions = conditions;
-    let Some(mut keyed) = keyed::plan(tables, tree, &bound, *width, (true, subqueries))? else {
+    let Some(mut keyed) = keyed::plan(tables, tree, &bound, *width, true, subqueries)? else {
         return Ok(None);
     };
     keyed.weigh(row_by_row, tables);

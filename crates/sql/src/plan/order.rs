@@ -28,8 +28,13 @@ pub(super) enum Method {
     Whole,
 }
 
-/// Parts of an inner join: a tree and its tables.
-pub(super) type Part = (JoinTree, BTreeSet<usize>);
+/// A part of an inner join.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) tree: JoinTree,
+    /// The tables of the tree.
+    pub(super) tables: BTreeSet<usize>,
+}
 
 /// An order of parts, each with its method.
 #[derive(Debug)]
@@ -64,8 +69,8 @@ pub(super) fn order(
 
 /// The tables that the statement wants before each part, of those that other parts have.
 fn asked(planner: &JoinPlanner<'_>, parts: &[Part]) -> Vec<BTreeSet<usize>> {
-    let all: BTreeSet<usize> = parts.iter().flat_map(|(_, tables)| tables).copied().collect();
-    let of = |(_, tables): &Part| {
+    let all: BTreeSet<usize> = parts.iter().flat_map(|part| &part.tables).copied().collect();
+    let of = |Part { tables, .. }: &Part| {
         let before = tables.iter().flat_map(|at| &planner.tables[*at].after);
         before.filter(|at| all.contains(at) && !tables.contains(at)).copied().collect()
     };
@@ -77,7 +82,8 @@ pub(super) fn method(
     planner: &JoinPlanner<'_>,
     part: Part,
     conditions: &[Expression],
-    (done, rows): (&BTreeSet<usize>, f64),
+    done: &BTreeSet<usize>,
+    rows: f64,
 ) -> Result<(Part, Method), SqlError> {
     let needs = conditions.iter().map(|c| planner.needs(c)).collect();
     let parts = [part];
@@ -122,7 +128,8 @@ impl Search<'_> {
 
     /// Whether a part may come next. LATERAL comes behind what it sees.
     fn may_come(&self, at: usize, done: &BTreeSet<usize>) -> bool {
-        self.asked[at].is_subset(done) && self.planner.missing(&self.parts[at].0, done).is_empty()
+        self.asked[at].is_subset(done)
+            && self.planner.missing(&self.parts[at].tree, done).is_empty()
     }
 
     /// The order that begins with a part; given up when its cost exceeds a limit.
@@ -131,7 +138,7 @@ impl Search<'_> {
         let start = self.step(first, &done, 1.0)?;
         let (mut cost, mut rows) = (start.cost, start.rows);
         let mut order = vec![(first, Method::Whole)];
-        done.extend(&self.parts[first].1);
+        done.extend(&self.parts[first].tables);
         while order.len() < self.parts.len() && cost < limit {
             let left = (0..self.parts.len())
                 .filter(|at| self.may_come(*at, &done) && order.iter().all(|(o, _)| o != at));
@@ -153,7 +160,7 @@ impl Search<'_> {
             cost += step.cost;
             rows = step.rows;
             order.push((at, step.method));
-            done.extend(&self.parts[at].1);
+            done.extend(&self.parts[at].tables);
         }
         let complete = order.len() == self.parts.len();
         Ok(Order { steps: order, cost: if complete { cost } else { f64::INFINITY }, rows })
@@ -161,7 +168,7 @@ impl Search<'_> {
 
     /// Whether an equality is about a part and what is done, and nothing else.
     fn is_tied(&self, at: usize, done: &BTreeSet<usize>) -> bool {
-        let tables = &self.parts[at].1;
+        let tables = &self.parts[at].tables;
         let is_equality = |condition: &Expression| match &condition.node {
             Node::Compare(compare) => compare.op == BinaryOp::Equal,
             _ => false,
@@ -177,7 +184,7 @@ impl Search<'_> {
     /// Joining a part to so many rows of those done.
     fn step(&self, at: usize, done: &BTreeSet<usize>, before: f64) -> Result<Step, SqlError> {
         self.planner.pauses.look()?;
-        let (tree, tables) = &self.parts[at];
+        let Part { tree, tables } = &self.parts[at];
         let reach: BTreeSet<usize> = done.union(tables).copied().collect();
         let mut usable = Vec::new();
         let mut own = Vec::new();

@@ -20,7 +20,8 @@ impl Session {
     pub(crate) fn busy(
         &mut self,
         command: &'static str,
-        (bytes, sent): (usize, u64),
+        bytes: usize,
+        sent: u64,
         clock_base: &i64,
     ) {
         let now = self.kernel.now();

@@ -52,7 +52,8 @@ impl RowPartitions {
     pub(crate) fn push(
         &mut self,
         partition: usize,
-        (first, second): (&[Datum], &[Datum]),
+        first: &[Datum],
+        second: &[Datum],
     ) -> Result<(), SqlError> {
         self.writers[partition].push_two(first, second)
     }

@@ -124,7 +124,7 @@ fn space_is_given_back_with_the_last_list_of_a_file() {
     assert!(account.used() > 0, "buffers are held");
     for at in 0..100_000_i64 {
         let row = [Datum::Int(at)];
-        partitions.push(partition_of(&at.to_le_bytes(), 0), (&row, &[])).unwrap();
+        partitions.push(partition_of(&at.to_le_bytes(), 0), &row, &[]).unwrap();
     }
     let mut runs = partitions.finish().unwrap();
     let space = account.temp().space.clone();

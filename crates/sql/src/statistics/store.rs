@@ -57,7 +57,7 @@ pub(crate) async fn put(kernel: &Kernel, of: TableId, values: &TableValues) -> R
 pub(crate) async fn forget(kernel: &Kernel, of: TableId) -> Result<(), Failure> {
     steadily(kernel, async || {
         let Some((table, index)) = known(kernel) else { return Ok(()) };
-        let rows = scan(kernel, (table, index), of).collect().await?;
+        let rows = scan(kernel, table, index, of).collect().await?;
         let delete = |row: &Vec<Value>| {
             let key = row.iter().take(2).cloned().collect();
             ClientOperation::delete(table, key)
@@ -80,10 +80,11 @@ pub(crate) async fn read(
     tables: &[TableId],
 ) -> Result<Vec<Option<TableValues>>, Failure> {
     steadily(kernel, async || {
-        let Some(kept_in) = known(kernel) else { return Ok(vec![None; tables.len()]) };
+        let Some((table, index)) = known(kernel) else { return Ok(vec![None; tables.len()]) };
         let mut found = Vec::with_capacity(tables.len());
         for tables in tables.chunks(SCANS) {
-            let scans: Vec<Scan> = tables.iter().map(|of| scan(kernel, kept_in, *of)).collect();
+            let scans: Vec<Scan> =
+                tables.iter().map(|of| scan(kernel, table, index, *of)).collect();
             for scan in scans {
                 found.push(of_parts(scan.collect().await?));
             }
@@ -122,7 +123,7 @@ impl Known {
 const SCANS: usize = 16;
 
 /// The parts of a table, in order.
-fn scan(kernel: &Kernel, (table, index): (TableId, IndexId), of: TableId) -> Scan {
+fn scan(kernel: &Kernel, table: TableId, index: IndexId, of: TableId) -> Scan {
     let bound = Some(IndexBound::including(vec![number(of)]));
     let order = Some(wire::ScanOrder::Ascending);
     kernel.beside().scan(ScanSpec {

@@ -24,7 +24,7 @@ fn asked(harness: &mut Harness) -> Vec<(TableId, TableId)> {
     asked.into_iter().map(tables).collect()
 }
 
-fn partitions(harness: &Harness, (first, last): (TableId, TableId)) -> usize {
+fn partitions(harness: &Harness, first: TableId, last: TableId) -> usize {
     let tables = harness.world.state.tables.iter();
     let of_range = tables.filter(|(id, _)| (first..=last).contains(id));
     of_range.map(|(_, table)| usize::from(table.partition_count)).sum()
@@ -36,7 +36,8 @@ fn all_tables_are_asked_about_some_at_a_time() {
     harness.wait(async |session| Sizes::of(&session.kernel, None).await);
     let asked = asked(&mut harness);
     assert_eq!(asked.len(), 4, "800 partitions: {asked:?}");
-    let of_ranges: Vec<usize> = asked.iter().map(|range| partitions(&harness, *range)).collect();
+    let of_ranges: Vec<usize> =
+        asked.iter().map(|(first, last)| partitions(&harness, *first, *last)).collect();
     assert!(of_ranges.iter().all(|count| *count <= PARTITIONS_ASKED), "{of_ranges:?}");
     assert_eq!(of_ranges.iter().sum::<usize>(), 800, "each once");
     assert!(asked.is_sorted_by(|a, b| a.1 < b.0), "{asked:?}");

@@ -119,7 +119,7 @@ fn change_alone(
         registry.configure(&name, value);
         let (budget, temporary) = (registry.global(QUERY_MEMORY), registry.global(TEMP_SPACE));
         drop(registry);
-        set_budgets(&session.shared.directory, (budget, temporary));
+        set_budgets(&session.shared.directory, budget, temporary);
         let text = format!(
             "Variable '{name}' is set on this SQL node only, as a node of the cluster runs an \
              older version"
@@ -141,7 +141,7 @@ pub(crate) fn adopt(directory: &Directory, cluster: &ClusterState) {
     }
     let (budget, temporary) = (registry.global(QUERY_MEMORY), registry.global(TEMP_SPACE));
     drop(registry);
-    set_budgets(directory, (budget, temporary));
+    set_budgets(directory, budget, temporary);
 }
 
 /// Whether the values of two states may differ.
@@ -151,7 +151,7 @@ pub(crate) fn differ(before: &ClusterState, after: &ClusterState) -> bool {
 }
 
 /// Gives the budgets of the process the values of their variables.
-fn set_budgets(directory: &Directory, (memory, temporary): (Option<u64>, Option<u64>)) {
+fn set_budgets(directory: &Directory, memory: Option<u64>, temporary: Option<u64>) {
     let budget = directory.memory();
     budget.set_limit(memory.unwrap_or(budget.configured()));
     let initial = || registry::find(TEMP_SPACE)?.initial?.parse().ok();

@@ -30,12 +30,12 @@ pub(crate) fn checked(
     let text = match variable.kind {
         Kind::Switch => switch(name, value)?,
         Kind::Integer(least, most) => {
-            let limits = (i128::from(least), i128::from(most));
-            integer(name, value, limits, clamp_strictly, notes)?
+            let (least, most) = (i128::from(least), i128::from(most));
+            integer(name, value, least, most, clamp_strictly, notes)?
         }
         Kind::Signed(least, most) => {
-            let limits = (i128::from(least), i128::from(most));
-            integer(name, value, limits, clamp_strictly, notes)?
+            let (least, most) = (i128::from(least), i128::from(most));
+            integer(name, value, least, most, clamp_strictly, notes)?
         }
         Kind::Real(least, most) => real(name, value, least, most)?,
         Kind::Text => text(name, value)?.to_owned(),
@@ -122,7 +122,8 @@ fn switch(name: &str, value: &Datum) -> Result<String, SqlError> {
 fn integer(
     name: &str,
     value: &Datum,
-    (least, most): (i128, i128),
+    least: i128,
+    most: i128,
     clamp_strictly: bool,
     notes: &mut Vec<SqlError>,
 ) -> Result<String, SqlError> {

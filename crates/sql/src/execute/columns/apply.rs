@@ -299,7 +299,7 @@ async fn applied<'p>(
         let alone = alone(&subquery);
         let search = run.subplan(subquery.id).and_then(|subplan| subplan.search.clone());
         let sought = match (known, search) {
-            (Some(known), Some(search)) => sought(run, &subquery, &search, (shape, known)).await?,
+            (Some(known), Some(search)) => sought(run, &subquery, &search, shape, known).await?,
             _ => Sought::Whole,
         };
         if matches!(sought, Sought::RowByRow) {
@@ -414,7 +414,8 @@ async fn sought(
     run: &mut Run<'_>,
     subquery: &SubqueryUse,
     search: &Search,
-    (shape, known): (&Shape, &Known<'_>),
+    shape: &Shape,
+    known: &Known<'_>,
 ) -> Result<Sought, Stop> {
     let SubqueryKind::Quantified { operand, .. } = &subquery.kind else {
         return Ok(Sought::Whole);
@@ -435,7 +436,7 @@ async fn sought(
         return Ok(if subquery.correlated { Sought::RowByRow } else { Sought::Whole });
     }
     let has_null = match &search.nulls {
-        Some(plan) => !run.rows_of(plan, Some(1)).await?.0.is_empty(),
+        Some(plan) => !run.rows_of(plan, Some(1)).await?.rows.is_empty(),
         None => false,
     };
     let kind = ExtraKind::In { has_null, is_empty: false };
@@ -587,8 +588,7 @@ async fn of_nothing(
     run.context.push_outer(vec![Datum::Null; width]);
     let rows = run.rows_of(plan, None).await;
     run.context.pop_outer();
-    let (rows, _) = rows?;
-    Ok(rows.into_iter().next().and_then(|row| row.into_iter().next()).unwrap_or(Datum::Null))
+    Ok(rows?.rows.into_iter().next().and_then(|row| row.into_iter().next()).unwrap_or(Datum::Null))
 }
 
 /// What must be true of a row of the subquery, over the enclosing row with it behind.

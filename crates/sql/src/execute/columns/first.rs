@@ -55,7 +55,7 @@ impl<'p> FirstRows<'p> {
         if !makes_rows {
             return None;
         }
-        let pushed = begin_first(run, operator, (&order, rows));
+        let pushed = begin_first(run, operator, &order, rows);
         let is_pushed = pushed.is_some();
         let cursor = pushed.or_else(|| begin(run, operator, None))?;
         let mut builder = ProgramBuilder::new(cursor.shape(), &run.context);
@@ -106,6 +106,6 @@ impl<'p> FirstRows<'p> {
         let batch = ColumnBatch::new(count, columns.collect());
         let rows = batch.some_rows(0..count, shape, run);
         held.set(memory_of(&rows))?;
-        sorted(run, (rows, held), keys, most).await.map(Some)
+        sorted(run, Kept { rows, held }, keys, most).await.map(Some)
     }
 }

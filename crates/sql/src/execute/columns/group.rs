@@ -12,6 +12,7 @@ use crate::execute::columns::cursor::{ColumnWork, Next};
 use crate::execute::columns::shape::{Shape, Stop};
 use crate::execute::columns::source::{SourceCursor, push};
 use crate::execute::cursor::group::{GROUPS, Gathered, SpilledGroups, gather};
+use crate::execute::kept::Kept;
 use crate::execute::pushdown::GroupProgram;
 use crate::execute::run::Run;
 use crate::execute::spilled::batches::{BatchReader, BatchWriter};
@@ -78,7 +79,7 @@ impl<'p> GroupCursor<'p> {
         gathered: Gathered<'_>,
     ) -> Result<ColumnBatch, Stop> {
         match gathered {
-            Gathered::Rows((rows, _held)) => self.source.batch(run, &rows).await,
+            Gathered::Rows(Kept { rows, held: _held }) => self.source.batch(run, &rows).await,
             Gathered::Block(pushed, block, held) => {
                 self.held = Some(held);
                 self.batch(run, &pushed, block).await
@@ -131,7 +132,7 @@ impl<'p> GroupCursor<'p> {
             }
             let column = match self.as_it_is(pushed, &block, at, call) {
                 Some(column) => column,
-                None => finished(run, aggregate, (pushed, &block), at).await?,
+                None => finished(run, aggregate, pushed, &block, at).await?,
             };
             columns[place] = Some(Rc::new(column));
         }
@@ -185,14 +186,15 @@ impl ColumnWork for GroupCursor<'_> {
 async fn finished(
     run: &mut Run<'_>,
     aggregate: &Aggregate,
-    (pushed, block): (&GroupProgram, &Block),
+    pushed: &GroupProgram,
+    block: &Block,
     at: usize,
 ) -> Result<Vector, Stop> {
     let call = &aggregate.calls[at];
     let sql_type = &call.result.sql_type;
     let mut vector = Vector::new(kind_of(sql_type));
     for row in 0..block.rows() {
-        let accumulator = pushed.accumulator(aggregate, (block, row), at);
+        let accumulator = pushed.accumulator(aggregate, block, row, at);
         let accumulator =
             accumulator.ok_or_else(|| SqlError::internal("a group of another shape"))?;
         let value = accumulator.finish(call, &mut run.context)?;

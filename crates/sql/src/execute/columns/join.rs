@@ -86,7 +86,8 @@ struct Batch {
 impl<'p> JoinCursor<'p> {
     pub(super) fn new(
         run: &Run<'_>,
-        (left, right): (&'p Operator, &'p Operator),
+        left: &'p Operator,
+        right: &'p Operator,
         keys: &'p [HashKey],
         join: &'p JoinSpec,
         wanted: &BTreeSet<usize>,

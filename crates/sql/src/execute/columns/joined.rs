@@ -60,7 +60,7 @@ impl<'p> JoinedCursor<'p> {
         order: &[(&Expression, bool)],
         rows: u32,
     ) -> bool {
-        match self.joined.first_rows(run, &self.places(), (order, rows)) {
+        match self.joined.first_rows(run, &self.places(), order, rows) {
             Ok(plan) => {
                 self.plan = plan;
                 true

@@ -112,7 +112,7 @@ pub(super) async fn grouped<'p>(
         }
         gathered => gathered,
     };
-    let (rows, held) = rows_of(run, aggregate, gathered).await?;
+    let Kept { rows, held } = rows_of(run, aggregate, gathered).await?;
     Ok(Work::Rows(rows.into(), held))
 }
 
@@ -131,14 +131,14 @@ async fn rows_of(
             held.be_lenient(run.may_spill());
             let mut rows = Vec::with_capacity(block.rows());
             for at in 0..block.rows() {
-                let row = pushed.result_row(run, aggregate, (&block, at))?;
+                let row = pushed.result_row(run, aggregate, &block, at)?;
                 held.add(memory_of_row(&row))?;
                 rows.push(row);
                 run.worked(1).await?;
             }
             drop(of_block);
             held.be_lenient(false);
-            Ok((rows, held))
+            Ok(Kept { rows, held })
         }
     }
 }
@@ -288,7 +288,7 @@ impl<'p> Groups<'p> {
                 let rows = from..block.rows().min(from + most);
                 let merged = table.groups.merge(&table.pushed.program, block, rows.clone());
                 if merged.is_err() {
-                    self.merge_all(run, &table.pushed, (block, rows.clone())).await?;
+                    self.merge_all(run, &table.pushed, block, rows.clone()).await?;
                 }
                 table.hold(run, self).await?;
                 run.worked(rows.len() / 4 + 1).await?;
@@ -353,11 +353,12 @@ impl<'p> Groups<'p> {
         &mut self,
         run: &mut Run<'_>,
         pushed: &GroupProgram,
-        (block, rows): (&Block, Range<usize>),
+        block: &Block,
+        rows: Range<usize>,
     ) -> Result<(), SqlError> {
         for at in rows {
-            let part = pushed.part(run, self.aggregate, (block, at))?;
-            self.merge_or_keep(run, part, (block, at)).await?;
+            let part = pushed.part(run, self.aggregate, block, at)?;
+            self.merge_or_keep(run, part, block, at).await?;
             run.worked(1).await?;
         }
         Ok(())
@@ -393,7 +394,7 @@ impl<'p> Groups<'p> {
             }
             let all = 0..block.rows();
             self.held.be_lenient(self.overflow.is_allowed);
-            self.merge_all(run, &pushed, (&block, all)).await?;
+            self.merge_all(run, &pushed, &block, all).await?;
             assert!(!self.overflow.is_begun(), "all of it fits");
             self.held.be_lenient(false);
         }
@@ -419,7 +420,7 @@ impl<'p> Groups<'p> {
         for level in 0..=self.levels() {
             let key = self.key_of(values, level);
             if self.overflow.takes_rows() && !self.by_key.contains_key(&key) {
-                return self.overflow.push_row(&key, (&row, values));
+                return self.overflow.push_row(&key, &row, values);
             }
             let at = self.at_key(key, values, level, &row);
             self.update(run, at, &row).await?;
@@ -510,7 +511,7 @@ impl<'p> Groups<'p> {
         }
         self.held.set(memory_of(&rows))?;
         self.held.be_lenient(false);
-        Ok((rows, self.held))
+        Ok(Kept { rows, held: self.held })
     }
 }
 

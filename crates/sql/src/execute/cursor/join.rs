@@ -10,6 +10,7 @@ use sqltype::Datum;
 use spilled::SpilledJoin;
 
 use crate::execute::cursor::{Cursor, open};
+use crate::execute::kept;
 use crate::execute::run::{KEY_BYTES, Run};
 use crate::execute::spilled::buffer::{Buffered, RowBuffer};
 use crate::memory::Held;
@@ -76,9 +77,9 @@ impl<'p> JoinCursor<'p> {
             match keep(run, right, keys).await? {
                 Side::Kept(kept) => self.right = Some(kept),
                 Side::TooLarge(right) => {
-                    let waiting = std::mem::take(&mut self.waiting);
-                    let left = (waiting.into(), &mut self.left);
-                    let spilled = SpilledJoin::new(run, left, right, (keys, join)).await?;
+                    let waiting = std::mem::take(&mut self.waiting).into();
+                    let left = &mut self.left;
+                    let spilled = SpilledJoin::new(run, waiting, left, right, keys, join).await?;
                     self.spilled = Some(Box::new(spilled));
                     return Ok(Some(Vec::new()));
                 }
@@ -150,7 +151,7 @@ enum Side {
 
 async fn keep(run: &mut Run<'_>, right: &Operator, keys: &[HashKey]) -> Result<Side, SqlError> {
     let buffer = RowBuffer::new(run, "the rows of an operator");
-    let (rows, mut held) = match buffer.drain(run, open(right)).await? {
+    let kept::Kept { rows, mut held } = match buffer.drain(run, open(right)).await? {
         Buffered::Kept(kept) => kept,
         file => return Ok(Side::TooLarge(file)),
     };
@@ -160,7 +161,7 @@ async fn keep(run: &mut Run<'_>, right: &Operator, keys: &[HashKey]) -> Result<S
     if run.may_spill() {
         let of_keys = rows.len() * KEY_BYTES;
         if !held.fits(of_keys)? {
-            return Ok(Side::TooLarge(Buffered::Kept((rows, held))));
+            return Ok(Side::TooLarge(Buffered::Kept(kept::Kept { rows, held })));
         }
         held.give_back(of_keys);
         held.be_lenient(true);

@@ -34,31 +34,31 @@ pub(super) async fn combined<'p>(
         let (mut rows, mut others) = match (all, other) {
             (Buffered::Kept(rows), Buffered::Kept(others)) => (rows, others),
             (all, other) => {
-                let spilled = SpilledSet::new(run, (all, other), &rest[at..], types).await?;
+                let spilled = SpilledSet::new(run, all, other, &rest[at..], types).await?;
                 return Ok(Spilled::Set(Box::new(spilled)).into());
             }
         };
         if run.may_spill() {
             // The keys of either, which are about as long as the rows.
-            let count = rows.0.len() + others.0.len();
-            let of_keys = KEY_BYTES * count + rows.1.bytes() + others.1.bytes();
-            if !others.1.fits(of_keys)? {
-                let both = (Buffered::Kept(rows), Buffered::Kept(others));
-                let spilled = SpilledSet::new(run, both, &rest[at..], types).await?;
+            let count = rows.rows.len() + others.rows.len();
+            let of_keys = KEY_BYTES * count + rows.held.bytes() + others.held.bytes();
+            if !others.held.fits(of_keys)? {
+                let (all, other) = (Buffered::Kept(rows), Buffered::Kept(others));
+                let spilled = SpilledSet::new(run, all, other, &rest[at..], types).await?;
                 return Ok(Spilled::Set(Box::new(spilled)).into());
             }
-            others.1.give_back(of_keys);
-            others.1.be_lenient(true);
-            rows.1.be_lenient(true);
+            others.held.give_back(of_keys);
+            others.held.be_lenient(true);
+            rows.held.be_lenient(true);
         }
-        let (of_rows, mut held) = rows;
-        let rows = step(run, *kind, of_rows, others, types).await?;
+        let Kept { rows, mut held } = rows;
+        let rows = step(run, *kind, rows, others, types).await?;
         held.set(memory_of(&rows))?;
         held.be_lenient(false);
-        all = Buffered::Kept((rows, held));
+        all = Buffered::Kept(Kept { rows, held });
     }
     match all {
-        Buffered::Kept((rows, held)) => Ok(Work::Rows(rows.into(), held)),
+        Buffered::Kept(Kept { rows, held }) => Ok(Work::Rows(rows.into(), held)),
         Buffered::File(rows) => Ok(Spilled::Rows(rows.read()).into()),
     }
 }
@@ -72,7 +72,7 @@ pub(super) async fn step(
     run: &mut Run<'_>,
     kind: SetKind,
     mut rows: Vec<Row>,
-    (mut other, mut of_other): Kept,
+    Kept { rows: mut other, held: mut of_other }: Kept,
     types: &[SqlType],
 ) -> Result<Vec<Row>, SqlError> {
     Ok(match kind {

@@ -100,9 +100,13 @@ impl<'p> Sorter<'p> {
         let wanted = self.most.filter(|_| self.drops).unwrap_or(usize::MAX);
         if self.rows.len() > wanted.saturating_mul(2).saturating_add(EXTRA_ROWS) {
             let held = self.held.another();
-            let mut all = (std::mem::take(&mut self.rows), std::mem::replace(&mut self.held, held));
-            all.1.be_lenient(run.may_spill());
-            (self.rows, self.held) = sorted(run, all, self.keys, self.most).await?;
+            let mut all = Kept {
+                rows: std::mem::take(&mut self.rows),
+                held: std::mem::replace(&mut self.held, held),
+            };
+            all.held.be_lenient(run.may_spill());
+            Kept { rows: self.rows, held: self.held } =
+                sorted(run, all, self.keys, self.most).await?;
             self.held.be_lenient(false);
         }
         Ok(())
@@ -111,13 +115,12 @@ impl<'p> Sorter<'p> {
     /// The rows in their order.
     pub(crate) async fn finish(mut self, run: &mut Run<'_>) -> Result<Sorted<'p>, SqlError> {
         if self.runs.is_empty() && !self.once && self.has_room()? {
-            return sorted(run, (self.rows, self.held), self.keys, self.most)
-                .await
-                .map(Sorted::Kept);
+            let all = Kept { rows: self.rows, held: self.held };
+            return sorted(run, all, self.keys, self.most).await.map(Sorted::Kept);
         }
         self.write_run(run).await?;
         let (order, most) = (self.order(), self.most.unwrap_or(usize::MAX));
-        let merge = Merge::new(run, self.runs, order, (most, SORTED)).await?;
+        let merge = Merge::new(run, self.runs, order, most, SORTED).await?;
         Ok(Sorted::Runs(Box::new(merge)))
     }
 
@@ -159,7 +162,7 @@ impl<'p> Sorter<'p> {
         self.held.be_lenient(true);
         match columns_once(keys.iter().map(|key| &key.formula)) {
             Some(places) => {
-                let rows = by_columns(run, rows, (&places, keys), &mut self.held).await?;
+                let rows = by_columns(run, rows, &places, keys, &mut self.held).await?;
                 write(run, &mut writer, rows.into_iter().take(most).collect()).await?;
             }
             None => {
@@ -180,7 +183,7 @@ impl<'p> Sorter<'p> {
 impl<'p> From<Sorted<'p>> for Work<'p> {
     fn from(sorted: Sorted<'p>) -> Self {
         match sorted {
-            Sorted::Kept((rows, held)) => Work::Rows(rows.into(), held),
+            Sorted::Kept(Kept { rows, held }) => Work::Rows(rows.into(), held),
             Sorted::Runs(merge) => Spilled::Merge(merge).into(),
         }
     }
@@ -189,14 +192,14 @@ impl<'p> From<Sorted<'p>> for Work<'p> {
 /// Rows in order, equal ones in the order they came; the first `most` of them.
 pub(crate) async fn sorted(
     run: &mut Run<'_>,
-    (rows, mut held): Kept,
+    Kept { rows, mut held }: Kept,
     keys: &[SortBy],
     most: Option<usize>,
 ) -> Result<Kept, SqlError> {
     let (count, before) = (rows.len(), held.bytes());
     let most = most.unwrap_or(usize::MAX);
     let mut rows = match columns_once(keys.iter().map(|key| &key.formula)) {
-        Some(places) => by_columns(run, rows, (&places, keys), &mut held).await?,
+        Some(places) => by_columns(run, rows, &places, keys, &mut held).await?,
         None => {
             let keyed = by_values(run, rows, keys, &mut held).await?;
             keyed.into_iter().map(|(_, row)| row).collect()
@@ -208,7 +211,7 @@ pub(crate) async fn sorted(
     } else {
         held.set(before)?
     }
-    Ok((rows, held))
+    Ok(Kept { rows, held })
 }
 
 /// Rows in the order of what is computed of them, with that.
@@ -236,16 +239,17 @@ async fn by_values(
 async fn by_columns(
     run: &mut Run<'_>,
     rows: Vec<Row>,
-    (places, keys): (&[usize], &[SortBy]),
+    places: &[usize],
+    keys: &[SortBy],
     held: &mut Held,
 ) -> Result<Vec<Row>, SqlError> {
     let sort = |at: usize| Some((*places.get(at)?, keys.get(at)?));
-    let Some(first) = sort(0) else { return Ok(rows) };
+    let Some((place, key)) = sort(0) else { return Ok(rows) };
     held.add(rows.len() * size_of::<Prefixed>())?;
-    let firsts = prefixes(run, &rows, first)?;
+    let firsts = prefixes(run, &rows, place, key)?;
     // Where the first key has few values, mostly the second decides.
     let seconds = match sort(1) {
-        Some(second) => prefixes(run, &rows, second)?,
+        Some((place, key)) => prefixes(run, &rows, place, key)?,
         None => vec![0; rows.len()],
     };
     let numbers = firsts.into_iter().zip(seconds);
@@ -265,11 +269,7 @@ async fn by_columns(
 }
 
 /// Numbers in the order of rows by one of their columns, or zeros where nobody knows them.
-fn prefixes(
-    run: &Run<'_>,
-    rows: &[Row],
-    (place, key): (usize, &SortBy),
-) -> Result<Vec<u64>, SqlError> {
+fn prefixes(run: &Run<'_>, rows: &[Row], place: usize, key: &SortBy) -> Result<Vec<u64>, SqlError> {
     let sql_type = key.formula.expression.sql_type();
     let mut prefixes = Vec::with_capacity(rows.len());
     for some in rows.chunks(RUN_ROWS) {
@@ -489,7 +489,7 @@ impl<'p> Once<'p> {
         }
         // At most as much again as the rows and their keys.
         held.be_lenient(held.account().temp().may_spill());
-        let (mut rows, mut held) = sorted(run, (rows, held), keys, None).await?;
+        let Kept { mut rows, mut held } = sorted(run, Kept { rows, held }, keys, None).await?;
         if seen.is_none() {
             let places = columns_once(keys.iter().map(|key| &key.formula)).unwrap_or_default();
             rows.dedup_by(|a, b| {
@@ -499,6 +499,6 @@ impl<'p> Once<'p> {
         drop(seen);
         rows.truncate(most.unwrap_or(usize::MAX));
         held.set(memory_of(&rows))?;
-        Ok(Sorted::Kept((rows, held)))
+        Ok(Sorted::Kept(Kept { rows, held }))
     }
 }

@@ -45,8 +45,9 @@ impl Narrow {
         };
         let Some(rows) = rows else { return Ok(None) };
         let held = run.hold_in_passing("the rows of a subquery");
-        let placed = placed(run, (rows, held), scan.offset, scan.width, &scan.conditions).await?;
-        Ok(Some(placed.0))
+        let placed =
+            placed(run, Kept { rows, held }, scan.offset, scan.width, &scan.conditions).await?;
+        Ok(Some(placed.rows))
     }
 }
 
@@ -307,7 +308,7 @@ async fn collect<'p>(run: &mut Run<'_>, operator: &'p Operator) -> Result<Work<'
             Box::pin(sort_of(run, input, keys, most)).await
         }
         other => {
-            let (rows, held) = Box::pin(collect_in_memory(run, other)).await?;
+            let Kept { rows, held } = Box::pin(collect_in_memory(run, other)).await?;
             Ok(Work::Rows(rows.into(), held))
         }
     }
@@ -331,7 +332,7 @@ async fn sort_of<'p>(
                 return Ok(sort::sorted_once(run, distinct, types, keys, most).await?.into());
             }
             if let Some(first) = FirstRows::new(run, input, keys, most)
-                && let Some((rows, held)) = first.rows(run, keys, most).await?
+                && let Some(Kept { rows, held }) = first.rows(run, keys, most).await?
             {
                 return Ok(Work::Rows(rows.into(), held));
             }
@@ -345,7 +346,8 @@ async fn sort_of<'p>(
 async fn collect_in_memory(run: &mut Run<'_>, operator: &Operator) -> Result<Kept, SqlError> {
     match operator {
         Operator::Nothing { width } => {
-            Ok((vec![vec![Datum::Null; *width]], run.hold("a row of nothing")))
+            let rows = vec![vec![Datum::Null; *width]];
+            Ok(Kept { rows, held: run.hold("a row of nothing") })
         }
         Operator::Rows(rows) => {
             let mut held = run.hold("the rows of VALUES");
@@ -355,7 +357,7 @@ async fn collect_in_memory(run: &mut Run<'_>, operator: &Operator) -> Result<Kep
                 held.add(memory_of_row(&row))?;
                 all.push(row);
             }
-            Ok((all, held))
+            Ok(Kept { rows: all, held })
         }
         Operator::Virtual(scan) => virtual_rows(run, scan).await,
         Operator::JsonTable(table) => json_table::rows(run, table).await,
@@ -385,7 +387,7 @@ async fn virtual_rows(run: &mut Run<'_>, scan: &VirtualScan) -> Result<Kept, Sql
 }
 
 async fn derived_rows<'p>(run: &mut Run<'_>, scan: &'p DerivedScan) -> Result<Work<'p>, SqlError> {
-    let (rows, mut held) = match recursion::rows_of_derived(run, scan).await? {
+    let Kept { rows, mut held } = match recursion::rows_of_derived(run, scan).await? {
         Buffered::Kept(kept) => kept,
         Buffered::File(rows) => {
             return Ok(Work::Derived(Narrow::File(Box::new(rows.read())), scan));
@@ -397,14 +399,15 @@ async fn derived_rows<'p>(run: &mut Run<'_>, scan: &'p DerivedScan) -> Result<Wo
         return Ok(Work::Derived(Narrow::Kept(rows.into(), held), scan));
     }
     held.give_back(more);
-    let (rows, held) = placed(run, (rows, held), scan.offset, scan.width, &scan.conditions).await?;
+    let Kept { rows, held } =
+        placed(run, Kept { rows, held }, scan.offset, scan.width, &scan.conditions).await?;
     Ok(Work::Rows(rows.into(), held))
 }
 
 /// Puts rows at their place in the block's row, those for which the conditions hold.
 async fn placed(
     run: &mut Run<'_>,
-    (rows, mut held): Kept,
+    Kept { rows, mut held }: Kept,
     offset: usize,
     width: usize,
     conditions: &[Formula],
@@ -422,7 +425,7 @@ async fn placed(
         }
     }
     held.set(memory_of(&all))?;
-    Ok((all, held))
+    Ok(Kept { rows: all, held })
 }
 
 /// The scan of which data nodes need not send all rows, as few come first, and its program.

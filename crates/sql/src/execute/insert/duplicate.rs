@@ -55,7 +55,8 @@ impl Duplicates {
 pub(super) fn plan(
     planner: &mut Planner<'_>,
     insert: &ast::Insert,
-    (target, columns): (Target<'_>, &[usize]),
+    target: Target<'_>,
+    columns: &[usize],
     mut scope: Scope<'_>,
 ) -> Result<(Duplicates, Option<ast::Query>), SqlError> {
     let (definition, own) = (target.definition, scope.width());

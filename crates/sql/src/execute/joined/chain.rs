@@ -90,7 +90,7 @@ impl<'p> Chain<'p> {
                     below = input;
                 }
                 Operator::HashJoin { left, right, keys, join } => {
-                    let (step, before) = hashed(run, (left, right), keys, join)?;
+                    let (step, before) = hashed(run, left, right, keys, join)?;
                     steps.push(step);
                     below = before;
                 }
@@ -121,12 +121,13 @@ impl<'p> Chain<'p> {
 /// looked up by an index, or sent, whatever is less work.
 fn hashed<'p>(
     run: &Run<'_>,
-    (left, right): (&'p Operator, &'p Operator),
+    left: &'p Operator,
+    right: &'p Operator,
     keys: &'p [HashKey],
     join: &'p JoinSpec,
 ) -> Option<(Step<'p>, &'p Operator)> {
-    let looked_up = TableStep::hashed(run, (left, right), keys, join);
-    let sent = with_small_side(run, (left, right), keys, join);
+    let looked_up = TableStep::hashed(run, left, right, keys, join);
+    let sent = with_small_side(run, left, right, keys, join);
     // Rows are not looked up for few.
     let is_few = |sent: &GivenStep<'_>| sent.is_left && !are_many(run, left);
     match (looked_up, sent) {
@@ -142,7 +143,8 @@ fn hashed<'p>(
 /// A hash join one side of which is small: the step, the other side, and the work.
 fn with_small_side<'p>(
     run: &Run<'_>,
-    (left, right): (&'p Operator, &'p Operator),
+    left: &'p Operator,
+    right: &'p Operator,
     keys: &'p [HashKey],
     join: &'p JoinSpec,
 ) -> Option<(GivenStep<'p>, &'p Operator, f64)> {
@@ -154,7 +156,7 @@ fn with_small_side<'p>(
     let is_small = |side: &Operator, rows: f64| {
         rows <= GIVEN_ROWS_MAX as f64 && !run.too_large.contains(&std::ptr::from_ref(side))
     };
-    let step = |is_left| GivenStep::new(run, ((left, right), is_left), keys, join);
+    let step = |is_left| GivenStep::new(run, left, right, is_left, keys, join);
     // Which rows of the left side have no match is known where all of the right one is.
     if is_small(right, of_right.rows) {
         return Some((step(false)?, left, of_right.cost + of_left.rows * PROBE));
@@ -179,7 +181,8 @@ impl<'p> TableStep<'p> {
     /// than to bring them to the SQL node; and that work.
     fn hashed(
         run: &Run<'_>,
-        (left, right): (&'p Operator, &'p Operator),
+        left: &'p Operator,
+        right: &'p Operator,
         keys: &'p [HashKey],
         join: &'p JoinSpec,
     ) -> Option<(Self, f64)> {
@@ -225,7 +228,7 @@ impl<'p> TableStep<'p> {
         let estimates = Estimates::new(run.session);
         let rows = estimates.of(left).rows;
         let key = &keys[chosen[0]];
-        let of_key = estimates.rows_of_key((left, &key.left), (scan, &key.right));
+        let of_key = estimates.rows_of_key(left, &key.left, scan, &key.right);
         let columns_of = chosen.iter().filter_map(|at| columns[*at]).collect();
         let values = chosen.iter().map(|at| &keys[*at].left.expression).collect();
         let found = FoundBy { index, begins, columns: columns_of, values };
@@ -302,7 +305,7 @@ impl Asked {
         let scan = asked.scan()?;
         let found = found_by(scan)?;
         let ready = scan.conditions.iter().all(Formula::is_ready) && pushdown::is_free(scan);
-        let worth = asked.is_worth(run, of, (scan, &found));
+        let worth = asked.is_worth(run, of, scan, &found);
         (ready && plan.subqueries.is_empty() && worth).then_some(asked)
     }
 
@@ -312,7 +315,8 @@ impl Asked {
         &self,
         run: &Run<'_>,
         of: &Operator,
-        (scan, found): (&TableScan, &FoundBy<'_>),
+        scan: &TableScan,
+        found: &FoundBy<'_>,
     ) -> bool {
         let estimates = Estimates::new(run.session);
         let rows = estimates.of(of).rows;
@@ -323,7 +327,7 @@ impl Asked {
         let place = (scan.offset + first) as u32;
         let inside = Formula::new(Expression::column(place, Default::default(), result));
         let outside = Formula::new(moved(value, 0));
-        let of_key = estimates.rows_of_key((of, &outside), (scan, &inside));
+        let of_key = estimates.rows_of_key(of, &outside, scan, &inside);
         let all = run.rows_of_table(scan) as f64;
         let here = RANGE + all * LOOK + rows * SEND * (1.0 + of_key);
         rows * found.cost(&scan.definition.table, of_key) <= here * ALL_AT_ONCE * worth(run)

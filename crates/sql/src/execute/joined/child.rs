@@ -162,7 +162,8 @@ impl<'c, 'p: 'c> Child<'c, 'p> {
     pub(super) fn lookup(
         &self,
         run: &Run<'_>,
-        (all, needed): (&Shape, &BTreeSet<usize>),
+        all: &Shape,
+        needed: &BTreeSet<usize>,
         columns: &mut Shape,
     ) -> Result<Lookup, Obstacle> {
         let table = &self.scan.definition.table;
@@ -190,7 +191,7 @@ impl<'c, 'p: 'c> Child<'c, 'p> {
             }
         }
         let conditions = conditions_of_match(run, self.conditions(), columns)?;
-        let range = self.own.as_ref().map(|own| self.range(run, own, (&key, &read)));
+        let range = self.own.as_ref().map(|own| self.range(run, own, &key, &read));
         let (table, version) = (table.id, table.version);
         Ok(Lookup {
             table,
@@ -218,7 +219,8 @@ impl<'c, 'p: 'c> Child<'c, 'p> {
         &self,
         run: &Run<'_>,
         own: &[Cow<'_, Formula>],
-        (key, read): (&[KeyPart], &[Input]),
+        key: &[KeyPart],
+        read: &[Input],
     ) -> Result<Range, Obstacle> {
         let scan = self.scan;
         let place_of = |column: ColumnId| {

@@ -72,7 +72,9 @@ impl<'p> GivenStep<'p> {
     /// of both sides, or a data node does not know of rows that are sent.
     pub(super) fn new(
         run: &Run<'_>,
-        ((left, right), is_left): ((&'p Operator, &'p Operator), bool),
+        left: &'p Operator,
+        right: &'p Operator,
+        is_left: bool,
         keys: &'p [HashKey],
         join: &'p JoinSpec,
     ) -> Option<Self> {
@@ -167,8 +169,10 @@ impl<'c, 'p> GivenSide<'c, 'p> {
     pub(super) fn lookup(
         &self,
         run: &Run<'_>,
-        (at, scan): (usize, &TableScan),
-        (all, needed): (&Shape, &BTreeSet<usize>),
+        at: usize,
+        scan: &TableScan,
+        all: &Shape,
+        needed: &BTreeSet<usize>,
         columns: &mut Shape,
     ) -> Result<(Lookup, Sent<'p>), Obstacle> {
         let GivenStep { side, types, keys, .. } = self.step;

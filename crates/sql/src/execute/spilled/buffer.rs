@@ -68,7 +68,7 @@ impl RowBuffer {
     pub(crate) fn finish(self) -> Result<Buffered, SqlError> {
         Ok(match self.file {
             Some(writer) => Buffered::File(writer.finish()?),
-            None => Buffered::Kept((self.rows, self.held)),
+            None => Buffered::Kept(Kept { rows: self.rows, held: self.held }),
         })
     }
 }

@@ -78,7 +78,7 @@ impl<'p> Distinct<'p> {
                     }
                 }
                 Some(unknown) if !self.seen.has(&key) => {
-                    unknown.push(partition_of(&key, self.level), (&row, &[]))?;
+                    unknown.push(partition_of(&key, self.level), &row, &[])?;
                 }
                 Some(_) => {}
             }

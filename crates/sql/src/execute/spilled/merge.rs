@@ -103,7 +103,8 @@ impl<'p> Merge<'p> {
         run: &mut Run<'_>,
         mut runs: Vec<RowRun>,
         order: RunOrder<'p>,
-        (most, what): (usize, &'static str),
+        most: usize,
+        what: &'static str,
     ) -> Result<Self, SqlError> {
         let account = run.session.memory.clone();
         while runs.len() > FAN_IN {
@@ -115,19 +116,20 @@ impl<'p> Merge<'p> {
                 if some.is_empty() {
                     break;
                 }
-                let mut merge = Self::begin(run, some, order.clone(), (most, what)).await?;
+                let mut merge = Self::begin(run, some, order.clone(), most, what).await?;
                 merge.keeps_keys_in(run, &file, &mut longer).await?;
             }
             runs = longer;
         }
-        Self::begin(run, runs, order, (most, what)).await
+        Self::begin(run, runs, order, most, what).await
     }
 
     async fn begin(
         run: &Run<'_>,
         runs: Vec<RowRun>,
         order: RunOrder<'p>,
-        (left, what): (usize, &'static str),
+        left: usize,
+        what: &'static str,
     ) -> Result<Self, SqlError> {
         let account = &run.session.memory;
         account.temp().count_merge_pass();

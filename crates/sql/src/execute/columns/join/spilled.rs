@@ -73,17 +73,17 @@ impl JoinCursor<'_> {
     ) -> Result<State, Stop> {
         let mut left = Side::new(run)?;
         for batch in of_left {
-            left.push(run, batch, self, (true, 0)).await?;
+            left.push(run, batch, self, true, 0).await?;
         }
         while let Some(batch) = self.left.next(run).await? {
-            left.push(run, batch, self, (true, 0)).await?;
+            left.push(run, batch, self, true, 0).await?;
         }
         let mut right = Side::new(run)?;
         if let Some(batch) = of_right {
-            right.push(run, batch, self, (false, 0)).await?;
+            right.push(run, batch, self, false, 0).await?;
         }
         while let Some(batch) = self.right.next(run).await? {
-            right.push(run, batch, self, (false, 0)).await?;
+            right.push(run, batch, self, false, 0).await?;
         }
         let pending = partitions(left, right, 1)?;
         self.spilled = Some(Box::new(SpilledJoin { pending, now: None }));
@@ -171,10 +171,10 @@ impl JoinCursor<'_> {
         let level = partition.level;
         let (mut left, mut right) = (Side::new(run)?, Side::new(run)?);
         while let Some(batch) = partition.left.next(run, self.left.shape()).await? {
-            left.push(run, batch, self, (true, level)).await?;
+            left.push(run, batch, self, true, level).await?;
         }
         while let Some(batch) = partition.right.next(run, self.right.shape()).await? {
-            right.push(run, batch, self, (false, level)).await?;
+            right.push(run, batch, self, false, level).await?;
         }
         Ok(partitions(left, right, level + 1)?)
     }
@@ -199,7 +199,8 @@ impl Side {
         run: &mut Run<'_>,
         batch: ColumnBatch,
         join: &JoinCursor<'_>,
-        (is_left, level): (bool, u32),
+        is_left: bool,
+        level: u32,
     ) -> Result<(), Stop> {
         let (keys, shape) = if is_left {
             (join.keys.of_left(&batch), join.left.shape())

@@ -21,7 +21,7 @@ use sqltype::Datum;
 use vector::Block;
 
 use super::{GROUPS, Gathered, Groups, Part, Table, rows_of};
-use crate::execute::kept::some_of;
+use crate::execute::kept::{Kept, some_of};
 use crate::execute::pushdown::GroupProgram;
 use crate::execute::run::Run;
 use crate::memory::{Account, Held};
@@ -108,14 +108,16 @@ impl Overflow {
         self.rows.is_some()
     }
 
+    /// Adds a row, which is made of two parts.
     pub(super) fn push_row(
         &mut self,
         key: &[u8],
-        row: (&[Datum], &[Datum]),
+        first: &[Datum],
+        second: &[Datum],
     ) -> Result<(), SqlError> {
         let partition = partition_of(key, self.level);
         match &mut self.rows {
-            Some(rows) => rows.push(partition, row),
+            Some(rows) => rows.push(partition, first, second),
             None => Ok(()),
         }
     }
@@ -209,7 +211,7 @@ impl<'p> Groups<'p> {
             let piece = block.slice(from, block.rows().min(from + SPREAD_MAX));
             let mut of_row = Vec::with_capacity(piece.rows());
             for at in 0..piece.rows() {
-                let values = table.pushed.key_values(run, self.aggregate, (&piece, at));
+                let values = table.pushed.key_values(run, self.aggregate, &piece, at);
                 of_row.push(partition_of(&self.key_of(&values, 0), level));
                 run.worked(1).await?;
             }
@@ -235,7 +237,7 @@ impl<'p> Groups<'p> {
             for accumulator in group.accumulators {
                 accumulator.write(&mut state);
             }
-            self.overflow.states()?.push(partition, (&before, &state))?;
+            self.overflow.states()?.push(partition, &before, &state)?;
             run.worked(state.len()).await?;
         }
         self.held.set(0)
@@ -266,7 +268,8 @@ impl<'p> Groups<'p> {
         &mut self,
         run: &mut Run<'_>,
         part: Part,
-        (block, at): (&Block, usize),
+        block: &Block,
+        at: usize,
     ) -> Result<(), SqlError> {
         if self.overflow.takes_rows() {
             let key = self.key_of(&part.keys, 0);
@@ -392,7 +395,7 @@ impl<'p> SpilledGroups<'p> {
         }
         let mut rest = Vec::with_capacity(block.rows());
         for at in 0..block.rows() {
-            let part = pushed.part(run, self.aggregate, (&block, at))?;
+            let part = pushed.part(run, self.aggregate, &block, at)?;
             let mut open = self.open.iter_mut();
             let known =
                 open.find(|groups| groups.by_key.contains_key(&groups.key_of(&part.keys, 0)));
@@ -430,7 +433,7 @@ impl GroupRows<'_> {
             }
             self.given = None;
             let Some(gathered) = self.groups.next(run).await? else { return Ok(None) };
-            let (rows, held) = rows_of(run, self.aggregate, gathered).await?;
+            let Kept { rows, held } = rows_of(run, self.aggregate, gathered).await?;
             self.given = Some((rows.into(), held));
         }
     }

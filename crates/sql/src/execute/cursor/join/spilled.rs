@@ -11,6 +11,7 @@ use sqltype::Datum;
 
 use super::{JOINED_BYTES, JOINED_ROWS, key_of, merged};
 use crate::execute::cursor::Cursor;
+use crate::execute::kept::Kept;
 use crate::execute::run::{KEY_BYTES, Run};
 use crate::execute::spilled::buffer::Buffered;
 use crate::memory::Held;
@@ -66,31 +67,33 @@ impl<'p> SpilledJoin<'p> {
     /// Spreads both sides: the rows at hand and those that are left.
     pub(super) async fn new(
         run: &mut Run<'_>,
-        (first, left): (Vec<Row>, &mut Cursor<'_>),
+        first: Vec<Row>,
+        left: &mut Cursor<'_>,
         right: Buffered,
-        (keys, join): (&'p [HashKey], &'p JoinSpec),
+        keys: &'p [HashKey],
+        join: &'p JoinSpec,
     ) -> Result<Self, SqlError> {
         let account = run.session.memory.clone();
         let mut of_right = RowPartitions::new(&account, KEPT)?;
         match right {
-            Buffered::Kept((rows, _held)) => {
-                spread(run, &mut of_right, rows, (keys, false)).await?;
+            Buffered::Kept(Kept { rows, held: _held }) => {
+                spread(run, &mut of_right, rows, keys, false).await?;
             }
             Buffered::File(file) => {
                 let mut reader = file.read();
                 while let Some(rows) = reader.next(run).await? {
-                    spread(run, &mut of_right, rows, (keys, false)).await?;
+                    spread(run, &mut of_right, rows, keys, false).await?;
                 }
             }
         }
         let mut of_left = RowPartitions::new(&account, KEPT)?;
         let mut next = Some(first);
         while let Some(rows) = next {
-            spread(run, &mut of_left, rows, (keys, true)).await?;
+            spread(run, &mut of_left, rows, keys, true).await?;
             next = left.next(run).await?;
         }
         let has_keys = !keys.is_empty();
-        let pending = partitions(of_left, of_right, (1, has_keys))?;
+        let pending = partitions(of_left, of_right, 1, has_keys)?;
         Ok(Self { join, has_keys, pending, now: None })
     }
 
@@ -253,7 +256,8 @@ async fn spread(
     run: &mut Run<'_>,
     into: &mut RowPartitions,
     rows: Vec<Row>,
-    (keys, of_left): (&[HashKey], bool),
+    keys: &[HashKey],
+    of_left: bool,
 ) -> Result<(), SqlError> {
     for row in rows {
         let key = if keys.is_empty() { None } else { key_of(run, keys, &row, of_left).await? };
@@ -261,7 +265,7 @@ async fn spread(
         let partition = key.as_ref().map_or(0, |key| partition_of(key, 0));
         // What equals nothing matters only where rows without a match are wanted.
         let key = key.map_or(Datum::Null, |key| Datum::Bytes(key.into()));
-        into.push(partition, (&[key], &row))?;
+        into.push(partition, &[key], &row)?;
     }
     Ok(())
 }
@@ -283,14 +287,14 @@ async fn spread_again(
                     Some(Datum::Bytes(key)) => partition_of(key, level),
                     _ => 0,
                 };
-                into.push(at, (&row, &[]))?;
+                into.push(at, &row, &[])?;
                 run.worked(1).await?;
             }
         }
         sides.push(into);
     }
     match (sides.pop(), sides.pop()) {
-        (Some(right), Some(left)) => partitions(left, right, (level + 1, has_keys)),
+        (Some(right), Some(left)) => partitions(left, right, level + 1, has_keys),
         _ => Ok(Vec::new()),
     }
 }
@@ -299,7 +303,8 @@ async fn spread_again(
 fn partitions(
     left: RowPartitions,
     right: RowPartitions,
-    (level, has_keys): (u32, bool),
+    level: u32,
+    has_keys: bool,
 ) -> Result<Vec<Partition>, SqlError> {
     let (left, right) = (left.finish()?, right.finish()?);
     let all: u64 = left.iter().map(|partition| partition.rows()).sum();

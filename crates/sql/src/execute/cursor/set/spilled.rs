@@ -12,7 +12,7 @@ use sqltype::SqlType;
 
 use super::step;
 use crate::execute::cursor::open;
-use crate::execute::kept::some_of;
+use crate::execute::kept::{Kept, some_of};
 use crate::execute::run::{KEY_BYTES, Run, Seen};
 use crate::execute::spilled::buffer::Buffered;
 use crate::memory::{Account, Held};
@@ -43,7 +43,8 @@ impl<'p> SpilledSet<'p> {
     /// first.
     pub(super) async fn new(
         run: &mut Run<'_>,
-        (first, second): (Buffered, Buffered),
+        first: Buffered,
+        second: Buffered,
         rest: &'p [(SetKind, Operator)],
         types: &'p [SqlType],
     ) -> Result<Self, SqlError> {
@@ -52,7 +53,7 @@ impl<'p> SpilledSet<'p> {
         for buffered in [first, second] {
             let mut side = Side::new(&account, types, 0)?;
             match buffered {
-                Buffered::Kept((rows, _held)) => side.add(run, rows).await?,
+                Buffered::Kept(Kept { rows, held: _held }) => side.add(run, rows).await?,
                 Buffered::File(file) => side.add_file(run, file.read()).await?,
             }
             inputs.push(side.finish()?);
@@ -93,7 +94,7 @@ impl<'p> SpilledSet<'p> {
         let mut readers: Vec<RowReader> = inputs.into_iter().map(RowRun::read).collect();
         let (mut loaded, mut held) = (Vec::with_capacity(readers.len()), run.hold(WHAT));
         for reader in &mut readers {
-            match self.load(run, reader, (&mut held, level)).await? {
+            match self.load(run, reader, &mut held, level).await? {
                 Some(rows) => loaded.push(rows),
                 None => {
                     drop((loaded, held));
@@ -107,7 +108,7 @@ impl<'p> SpilledSet<'p> {
             // The keys are held with the rows.
             let mut of_keys = held.another();
             of_keys.be_lenient(true);
-            rows = step(run, *kind, rows, (other, of_keys), self.types).await?;
+            rows = step(run, *kind, rows, Kept { rows: other, held: of_keys }, self.types).await?;
         }
         let bytes: usize = rows.iter().map(memory_of_row).sum();
         held.set(bytes.min(held.bytes()))?;
@@ -120,7 +121,8 @@ impl<'p> SpilledSet<'p> {
         &self,
         run: &mut Run<'_>,
         reader: &mut RowReader,
-        (held, level): (&mut Held, u32),
+        held: &mut Held,
+        level: u32,
     ) -> Result<Option<Vec<Row>>, SqlError> {
         let once = self.is_of_sets();
         let (mut rows, mut seen) = (Vec::new(), Seen::default());
@@ -206,7 +208,7 @@ impl<'p> Side<'p> {
     async fn add(&mut self, run: &mut Run<'_>, rows: Vec<Row>) -> Result<(), SqlError> {
         for row in rows {
             let key = group_key(&row, self.types);
-            self.partitions.push(partition_of(&key, self.level), (&row, &[]))?;
+            self.partitions.push(partition_of(&key, self.level), &row, &[])?;
             run.worked(1).await?;
         }
         Ok(())
