@@ -48,6 +48,7 @@ use wire::{ClientRequest, CoordinatorMessage, InspectMessage, Message};
 
 use durable::DurableSide;
 use epoch::EpochSide;
+use execute::Execution;
 use outcome::Questions;
 use quiesce::Quiescence;
 use records::Records;
@@ -102,7 +103,8 @@ impl Coordinator {
     fn handle_request(&mut self, ctx: &mut Ctx<'_>, from: Address, request: ClientRequest) {
         match request {
             ClientRequest::Execute { transaction, request, operations, commit, lock_wait } => {
-                self.execute(ctx, from, transaction, request, operations, (commit, lock_wait));
+                let asked = Execution { request, operations, commit, lock_wait };
+                self.execute(ctx, from, transaction, asked);
             }
             ClientRequest::Commit { transaction, request } => {
                 self.commit_requested(ctx, from, transaction, request);
@@ -123,7 +125,7 @@ impl Coordinator {
                 self.epochs.close_snapshot(ctx, session, epoch);
             }
             ClientRequest::AwaitDurable { session, request, epoch, peek } => {
-                self.durable.asked(ctx, from, (session, request), epoch, peek);
+                self.durable.asked(ctx, from, session, request, epoch, peek);
             }
             ClientRequest::Outcome { transaction, request, coordinator } => {
                 self.outcome_requested(ctx, from, transaction, request, coordinator);
@@ -139,7 +141,7 @@ impl Coordinator {
         }
         match message {
             CoordinatorMessage::Prepared { transaction, leg, results } => {
-                self.prepared(ctx, from, (transaction, leg), results);
+                self.prepared(ctx, from, transaction, leg, results);
             }
             CoordinatorMessage::PrepareRefused { transaction, refusal } => {
                 self.prepare_refused(ctx, transaction, refusal);
@@ -171,7 +173,7 @@ impl Coordinator {
                 self.deadlock_probe(ctx, &search, blockers);
             }
             CoordinatorMessage::DeadlockVictim { transaction, step, cycle, initiator } => {
-                self.deadlock_victim(ctx, (transaction, step), &cycle, (initiator, from));
+                self.deadlock_victim(ctx, transaction, step, &cycle, initiator, from);
             }
             CoordinatorMessage::TakeoverReport { node, incarnation, attempt, transactions } => {
                 let life = takeover::Life { node, incarnation };
@@ -190,7 +192,7 @@ impl Coordinator {
                 self.quiesce_held(ctx, number, since);
             }
             CoordinatorMessage::Quiesce { number, node, incarnation, span } => {
-                self.quiesce(ctx, number, (node, incarnation), span);
+                self.quiesce(ctx, number, node, incarnation, span);
             }
         }
     }
@@ -208,7 +210,7 @@ impl Actor for Coordinator {
             Message::Epoch(message) => self.handle_epoch(ctx, from, message),
             Message::Inspect(message) => {
                 if let InspectMessage::Ask { session, request, what } = *message {
-                    self.inspect(ctx, from, (session, request), what);
+                    self.inspect(ctx, from, session, request, what);
                 }
             }
             Message::LinkDown { node, incarnation, .. } => {

@@ -76,8 +76,9 @@ use leg::{FOREIGN_OWNERS, LegHandle, Legs, Status};
 use memory::Memory;
 use one_phase::{Decisions, StagedQuestion};
 use outcomes::Outcomes;
+use prepare::Preparation;
 use replica::Replica;
-use replicate::Then;
+use replicate::{Changes, Then};
 use rollback::RollbackOrder;
 use scan::Scans;
 use streams::Streams;
@@ -240,8 +241,8 @@ impl Participant {
                 lock_wait,
                 besides,
             } => {
-                let how = (lock_wait, besides);
-                self.prepare(ctx, from, (transaction, leg), chain, operations, how);
+                let asked = Preparation { chain, operations, lock_wait };
+                self.prepare(ctx, from, (transaction, leg), asked, besides);
             }
             ParticipantMessage::Replicate {
                 transaction,
@@ -252,8 +253,8 @@ impl Participant {
                 results,
             } => {
                 let then = Then::Answer(results);
-                let name = (transaction, leg);
-                self.replicate(ctx, from, name, coordinator, (chain, writes, then));
+                let changes = Changes { coordinator, chain, writes, then };
+                self.replicate(ctx, from, (transaction, leg), changes);
             }
             ParticipantMessage::Commit {
                 transaction,
@@ -283,7 +284,7 @@ impl Participant {
                 self.rollback(ctx, from, RollbackOrder { transaction, leg, scope, down, attempt });
             }
             ParticipantMessage::DeadlockProbe { search, transaction, leg } => {
-                self.deadlock_probe(ctx, &search, (transaction, leg));
+                self.deadlock_probe(ctx, &search, transaction, leg);
             }
             ParticipantMessage::TakeoverQuery { node, incarnation, attempt } => {
                 self.takeover_query(ctx, from, node, incarnation, attempt);
@@ -298,7 +299,7 @@ impl Participant {
                 self.copy_rows(ctx, from, (partition, copy), rows, finished);
             }
             ParticipantMessage::CopyOutcomes { partition, copy, outcomes, forgotten } => {
-                self.copy_outcomes(ctx, from, (partition, copy), &outcomes, forgotten);
+                self.copy_outcomes(ctx, from, partition, copy, &outcomes, forgotten);
             }
             ParticipantMessage::CopyAck { partition, copy } => {
                 self.copy_ack(ctx, from, partition, copy);
@@ -321,8 +322,8 @@ impl Participant {
                 lock_wait,
                 epoch,
             } => {
-                let (name, how) = ((transaction, leg), (lock_wait, epoch));
-                self.prepare_and_commit(ctx, from, name, chain, operations, how);
+                let asked = Preparation { chain, operations, lock_wait };
+                self.prepare_and_commit(ctx, from, (transaction, leg), asked, epoch);
             }
             ParticipantMessage::ReplicateAndCommit {
                 transaction,
@@ -333,8 +334,8 @@ impl Participant {
                 epoch,
             } => {
                 let then = Then::Commit(epoch);
-                let name = (transaction, leg);
-                self.replicate(ctx, from, name, coordinator, (chain, writes, then));
+                let changes = Changes { coordinator, chain, writes, then };
+                self.replicate(ctx, from, (transaction, leg), changes);
             }
             ParticipantMessage::CommitStaged {
                 transaction,
@@ -421,7 +422,7 @@ impl Participant {
                     .any(|t| t.node == node && t.incarnation == life.incarnation);
             assert!(settles, "{}: nobody settles it any more", leg.transaction);
             for row in leg.held_rows() {
-                let (partition, row_id) = row.place;
+                let leg::Place { partition, row_id } = row.place;
                 let replica = &self.replicas[&partition];
                 assert_eq!(
                     replica.claims.get(row_id),
@@ -478,7 +479,7 @@ impl Actor for Participant {
             Message::Continue(Continue::Checkpoint) => self.checkpoint_noted(ctx),
             Message::Inspect(message) => {
                 if let InspectMessage::Ask { session, request, what } = *message {
-                    self.inspect(ctx, from, (session, request), what);
+                    self.inspect(ctx, from, session, request, what);
                 }
             }
             Message::Stream(message) => self.handle_stream(ctx, from, *message),

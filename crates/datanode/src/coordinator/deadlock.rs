@@ -171,9 +171,11 @@ impl Coordinator {
     pub(super) fn deadlock_victim(
         &mut self,
         ctx: &mut Ctx<'_>,
-        (id, step): (TransactionId, u32),
+        id: TransactionId,
+        step: u32,
         cycle: &[TransactionId],
-        (initiator, from): (TransactionId, Address),
+        initiator: TransactionId,
+        from: Address,
     ) {
         let waits = |record: &&mut Record| record.may_wait() && record.step == step;
         if self.records.get_mut(&id).filter(waits).is_some() {

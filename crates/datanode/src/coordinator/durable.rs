@@ -35,7 +35,8 @@ impl DurableSide {
         &mut self,
         ctx: &mut Ctx<'_>,
         client: Address,
-        (session, request): (SessionId, u64),
+        session: SessionId,
+        request: u64,
         epoch: Epoch,
         peek: bool,
     ) {

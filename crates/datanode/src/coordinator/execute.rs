@@ -24,6 +24,16 @@ const QUEUED_MAX: usize = 4_096;
 /// How often an operation is routed anew before its refusal is passed on.
 pub(super) const ROUTES_MAX: u32 = 4;
 
+/// Operations that a client wants to be run.
+pub(super) struct Execution {
+    pub(super) request: u64,
+    pub(super) operations: Vec<Operation>,
+    /// The transaction is to be committed after them.
+    pub(super) commit: bool,
+    /// How long each waits for a lock; the cluster's lock time-out unless given.
+    pub(super) lock_wait: Option<Duration>,
+}
+
 impl Coordinator {
     /// Runs a batch of operations, opening the transaction if it is its first request.
     pub(super) fn execute(
@@ -31,10 +41,9 @@ impl Coordinator {
         ctx: &mut Ctx<'_>,
         from: Address,
         id: TransactionId,
-        request: u64,
-        operations: Vec<Operation>,
-        (commit, lock_wait): (bool, Option<Duration>),
+        asked: Execution,
     ) {
+        let Execution { request, operations, commit, lock_wait } = asked;
         let first = operations.first().is_none_or(|op| op.number == OperationNumber(1));
         if let Err(refusal) = self.admit(ctx, from, id, first) {
             return self.refuse_request(ctx, from, id, request, refusal);
@@ -200,7 +209,8 @@ impl Coordinator {
         &mut self,
         ctx: &mut Ctx<'_>,
         from: Address,
-        (id, leg): (TransactionId, LegId),
+        id: TransactionId,
+        leg: LegId,
         results: Few<PreparedOperation>,
     ) {
         self.leave_one_phase(ctx, id);
@@ -221,7 +231,7 @@ impl Coordinator {
             let Some(state) = record.progress_mut(client) else { continue };
             let returned = prepared.returned.take().filter(|_| state.sent < ROUTES_MAX);
             if !number::is_base(prepared.number) {
-                self.index_changed(ctx, from, (id, leg), prepared);
+                self.index_changed(ctx, from, id, leg, prepared);
             } else if let Some(mut operation) = returned {
                 operation.number = client;
                 reroute.push(*operation);

@@ -14,7 +14,8 @@ impl Coordinator {
         &self,
         ctx: &mut Ctx<'_>,
         from: Address,
-        (session, request): (SessionId, u64),
+        session: SessionId,
+        request: u64,
         what: Inspection,
     ) {
         let rows = match what {

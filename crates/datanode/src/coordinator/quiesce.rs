@@ -79,7 +79,8 @@ impl Coordinator {
         &mut self,
         ctx: &mut Ctx<'_>,
         number: u64,
-        (node, incarnation): (NodeId, Incarnation),
+        node: NodeId,
+        incarnation: Incarnation,
         span: Duration,
     ) {
         if ctx.cluster().held.is_some() {

@@ -84,7 +84,8 @@ impl Coordinator {
         &mut self,
         ctx: &mut Ctx<'_>,
         from: Address,
-        (id, leg): (TransactionId, LegId),
+        id: TransactionId,
+        leg: LegId,
         prepared: PreparedOperation,
     ) {
         let PreparedOperation { number: internal, result, returned, .. } = prepared;

@@ -29,7 +29,7 @@ use store::lock_table::{Grant, LockAnswer, LockKey, LockOwner, Mode as LockMode}
 use wire::{Continue, ControlMessage, Message, ParticipantMessage};
 
 use super::Participant;
-use super::leg::{FOREIGN_OWNERS, Leg, LegHandle};
+use super::leg::{FOREIGN_OWNERS, Leg, LegHandle, Place};
 use super::outcomes::Told;
 
 /// Outcomes in a message, as a multiple of the rows in one.
@@ -196,7 +196,7 @@ impl Participant {
     ) {
         let key = (partition, target);
         self.end_source(key);
-        if !self.copies_to(ctx, key) {
+        if !self.copies_to(ctx, partition, target) {
             // The asker was removed while its request was on the way.
             probe!(ctx, "copy: request of a replica that is not syncing");
             return;
@@ -219,7 +219,7 @@ impl Participant {
     }
 
     /// Whether this worker is the primary that copies the partition to the target.
-    fn copies_to(&self, ctx: &Ctx<'_>, (partition, target): (PartitionId, Address)) -> bool {
+    fn copies_to(&self, ctx: &Ctx<'_>, partition: PartitionId, target: Address) -> bool {
         let cluster = ctx.cluster();
         self.replicas.contains_key(&partition)
             && cluster.primary(partition) == Some(ctx.me())
@@ -303,7 +303,7 @@ impl Participant {
                 }
                 continue;
             }
-            if end.is_some() && self.send_outcomes(ctx, key, copy) {
+            if end.is_some() && self.send_outcomes(ctx, key.0, key.1, copy) {
                 probe!(ctx, "copy: more outcomes than fit into a message");
                 end = None;
                 slots_left = slots_left.saturating_sub(1);
@@ -366,10 +366,9 @@ impl Participant {
             }
             *slots_left -= 1;
             let row_id = RowId(source.next);
-            let touched = replica
-                .claims
-                .get(row_id)
-                .and_then(|handle| self.legs.leg(handle).rows.at((key.0, row_id)));
+            let touched = replica.claims.get(row_id).and_then(|handle| {
+                self.legs.leg(handle).rows.at(Place { partition: key.0, row_id })
+            });
             if let Some(staged) = touched.filter(|row| row.is_staged())
                 && !ctx.mutated(Mutation::CopyIgnoresLocks)
             {
@@ -401,7 +400,8 @@ impl Participant {
     fn send_outcomes(
         &mut self,
         ctx: &mut Ctx<'_>,
-        (partition, target): (PartitionId, Address),
+        partition: PartitionId,
+        target: Address,
         copy: u64,
     ) -> bool {
         let Some(member) = ctx.cluster().members.get(&target.node) else { return false };
@@ -454,7 +454,7 @@ impl Participant {
         if places {
             let keys: Vec<(PartitionId, Address)> = self.copies.sources.keys().copied().collect();
             for key in keys {
-                if !self.copies_to(ctx, key) {
+                if !self.copies_to(ctx, key.0, key.1) {
                     probe!(ctx, "copy: target lost");
                     self.end_source(key);
                 }
@@ -532,13 +532,13 @@ impl Participant {
                 continue;
             }
             if let Some(disk) = &mut self.disk {
-                disk.changed(&mut replica.stored, (partition, row_id), epoch, row);
+                disk.changed(&mut replica.stored, Place { partition, row_id }, epoch, row);
             }
             if let Some(handle) = staged.filter(|_| row.is_none()) {
                 // A leftover row was in the slot when the change was staged; it is gone, and the
                 // slot is reserved for the change.
                 let leg = self.legs.leg_mut(handle);
-                leg.rows.at_mut((partition, row_id)).expect(CLAIMED).reserved = true;
+                leg.rows.at_mut(Place { partition, row_id }).expect(CLAIMED).reserved = true;
             }
         }
         self.memory.changed(before, replica.partition.memory_bytes());
@@ -556,7 +556,7 @@ impl Participant {
                     for row_id in beyond.filter(|row_id| overtaken.contains(*row_id)) {
                         let Some(row) = replica.partition.row(row_id) else { continue };
                         let epoch = replica.partition.slot_epoch(row_id);
-                        let place = (partition, row_id);
+                        let place = Place { partition, row_id };
                         disk.changed(&mut replica.stored, place, epoch, Some(row));
                     }
                 }
@@ -567,7 +567,8 @@ impl Participant {
                     if !replica.occupied(row_id) {
                         replica.partition.reserve(row_id);
                         let leg = self.legs.leg_mut(handle);
-                        leg.rows.at_mut((partition, row_id)).expect(CLAIMED).reserved = true;
+                        leg.rows.at_mut(Place { partition, row_id }).expect(CLAIMED).reserved =
+                            true;
                     }
                 }
                 self.report_synced(ctx);
@@ -593,7 +594,8 @@ impl Participant {
         &mut self,
         ctx: &mut Ctx<'_>,
         from: Address,
-        (partition, copy): (PartitionId, u64),
+        partition: PartitionId,
+        copy: u64,
         outcomes: &[(TransactionId, Epoch)],
         forgotten: bool,
     ) {

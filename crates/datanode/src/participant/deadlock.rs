@@ -87,7 +87,8 @@ impl Participant {
         &self,
         ctx: &mut Ctx<'_>,
         search: &DeadlockSearch,
-        (transaction, leg): (TransactionId, LegId),
+        transaction: TransactionId,
+        leg: LegId,
     ) {
         if let Some(handle) = self.legs.find(transaction, leg) {
             self.probe_holders(ctx, handle, search);

@@ -26,13 +26,14 @@ mod watermark;
 use std::collections::BTreeMap;
 
 use actor::{Ctx, DiskAnswer, DiskError, DiskOperation, Halt, Timer, probe};
-use model::{ActorKind, Address, Epoch, MemberStatus, PartitionId, RowId, WorkerId};
+use model::{ActorKind, Address, Epoch, MemberStatus, PartitionId, WorkerId};
 use ondisk::redo::Record;
 use ondisk::{FileName, worker_directory};
 use stdx::{Duration, Instant};
 use wire::{ControlMessage, Message};
 
 use super::Participant;
+use super::leg::Place;
 use checkpoint::Checkpoints;
 use held::Held;
 use needless::Needless;
@@ -187,7 +188,7 @@ impl Disk {
     pub(super) fn changed(
         &mut self,
         stored: &mut Stored,
-        (partition, row_id): (PartitionId, RowId),
+        Place { partition, row_id }: Place,
         epoch: Epoch,
         row: Option<&[u8]>,
     ) {

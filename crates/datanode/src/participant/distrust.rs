@@ -184,7 +184,10 @@ impl Participant {
             replica.is_some_and(|replica| replica.partition.slot_epoch(row_id) > epoch)
         };
         let mut rows = leg.rows.iter().filter(|row| row.is_staged());
-        rule(!rows.any(|row| newer(row.place.0, row.place.1)), "a row has changed later")
+        rule(
+            !rows.any(|row| newer(row.place.partition, row.place.row_id)),
+            "a row has changed later",
+        )
     }
 
     /// Changes come from the replica before this one, and are such as its tables can hold.

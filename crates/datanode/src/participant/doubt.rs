@@ -174,7 +174,7 @@ impl Participant {
         for read in &request.reads {
             let hash = key::local_hash(&read.key.0);
             let leg = self.doubt_on(ctx, read.partition, hash, &read.key.0);
-            let leg = leg.filter(|leg| !self.show_early(ctx, *leg, (read.partition, hash)));
+            let leg = leg.filter(|leg| !self.show_early(ctx, *leg, read.partition, hash));
             legs.extend(leg.filter(|leg| !legs.contains(leg)));
         }
         if legs.is_empty() {
@@ -232,7 +232,7 @@ impl Participant {
             return None;
         };
         let leg = self.doubt_on(ctx, operation.partition, hash, &key.0)?;
-        if self.show_early(ctx, leg, (operation.partition, hash)) {
+        if self.show_early(ctx, leg, operation.partition, hash) {
             return None;
         }
         probe!(ctx, "participant: read in a transaction waits for a row in doubt");

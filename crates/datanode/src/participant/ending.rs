@@ -99,7 +99,8 @@ impl Participant {
         ctx: &mut Ctx<'_>,
         handle: LegHandle,
         epoch: Epoch,
-        (keep, after): (bool, After),
+        keep: bool,
+        after: After,
     ) {
         let leg = self.legs.leg_mut(handle);
         if let Some(ending) = &mut leg.ending {
@@ -116,7 +117,7 @@ impl Participant {
             if ctx.mutated(Mutation::LargeCommitsUnlockEarly) {
                 self.release_locks(handle);
             }
-            return self.begin_ending(ctx, handle, Some(epoch), (keep, after));
+            return self.begin_ending(ctx, handle, Some(epoch), keep, after);
         }
         if !matches!(leg.status, Status::Applied(_)) {
             self.apply(ctx, handle, epoch);
@@ -137,7 +138,7 @@ impl Participant {
         }
         if leg.weight() > u64::from(ctx.config().apply_step_bytes) {
             self.prepare_ending(ctx, handle, None);
-            return self.begin_ending(ctx, handle, None, (false, after));
+            return self.begin_ending(ctx, handle, None, false, after);
         }
         self.undo(ctx, handle);
         self.after(ctx, after);
@@ -180,7 +181,8 @@ impl Participant {
         &mut self,
         handle: LegHandle,
         epoch: Option<Epoch>,
-        (keep, after): (bool, Vec<After>),
+        keep: bool,
+        after: Vec<After>,
     ) {
         let ending = Ending { epoch, next: 0, keep, after };
         self.legs.leg_mut(handle).ending = Some(Box::new(ending));
@@ -206,9 +208,10 @@ impl Participant {
         ctx: &mut Ctx<'_>,
         handle: LegHandle,
         epoch: Option<Epoch>,
-        (keep, after): (bool, After),
+        keep: bool,
+        after: After,
     ) {
-        self.file_ending(handle, epoch, (keep, vec![after]));
+        self.file_ending(handle, epoch, keep, vec![after]);
         if !self.endings.continuing {
             self.continue_endings(ctx);
         }
@@ -242,7 +245,7 @@ impl Participant {
         &mut self,
         ctx: &mut Ctx<'_>,
         handle: LegHandle,
-        (partition, row_id): Place,
+        Place { partition, row_id }: Place,
         hash: u64,
     ) {
         probe!(ctx, "participant: row of a large leg ends early to make way");
@@ -254,11 +257,16 @@ impl Participant {
                 Status::Applied(_) => panic!("{partition} {row_id}: an applied leg holds it"),
             };
             self.prepare_ending(ctx, handle, epoch);
-            self.file_ending(handle, epoch, (epoch.is_some(), Vec::new()));
+            self.file_ending(handle, epoch, epoch.is_some(), Vec::new());
             self.keep_ending(ctx);
         }
         // The slot may have had another key.
-        let row = self.legs.leg(handle).rows.at((partition, row_id)).filter(|row| !row.is_given());
+        let row = self
+            .legs
+            .leg(handle)
+            .rows
+            .at(Place { partition, row_id })
+            .filter(|row| !row.is_given());
         let other = row.map(|row| row.hash).filter(|other| *other != hash);
         for hash in other.into_iter().chain([hash]) {
             self.give(ctx, handle, partition, hash);
@@ -275,22 +283,22 @@ impl Participant {
         let Self { replicas, disk, memory, streams, legs, versioned, .. } = self;
         legs.change(handle, |leg| {
             let transaction = leg.transaction;
-            leg.give((partition, hash), |row| {
+            leg.give(partition, hash, |row| {
                 if let Some(epoch) = epoch.filter(|_| row.is_staged()) {
                     if !retained.is_empty() {
                         versioned.insert(partition);
                     }
                     apply_row(
-                        (&mut *replicas, &mut *disk, &mut *memory, &mut *streams),
+                        Stores { replicas, disk, memory, streams },
                         row,
                         Commit { transaction, epoch },
                         &retained,
                     );
                 }
                 let Some(replica) = replicas.get_mut(&partition) else { return };
-                replica.claims.remove(row.place.1);
+                replica.claims.remove(row.place.row_id);
                 if row.reserved {
-                    replica.partition.release(row.place.1);
+                    replica.partition.release(row.place.row_id);
                     row.reserved = false;
                 }
             });
@@ -347,7 +355,7 @@ impl Participant {
         let (next, rows) = (ending.next, leg.rows.len());
         match ending.epoch.filter(|_| !matches!(leg.status, Status::Applied(_))) {
             Some(epoch) => {
-                let next = self.apply_some(ctx, handle, (epoch, next), budget);
+                let next = self.apply_some(ctx, handle, epoch, next, budget);
                 let leg = self.legs.leg_mut(handle);
                 if let Some(ending) = &mut leg.ending {
                     ending.next = next;
@@ -370,7 +378,8 @@ impl Participant {
         &mut self,
         ctx: &mut Ctx<'_>,
         handle: LegHandle,
-        (partition, hash): (PartitionId, u64),
+        partition: PartitionId,
+        hash: u64,
     ) -> bool {
         let leg = self.legs.leg(handle);
         let epoch = leg.ending.as_ref().and_then(|ending| ending.epoch);
@@ -383,13 +392,8 @@ impl Participant {
         }
         legs.change(handle, |leg| {
             let commit = Commit { transaction: leg.transaction, epoch };
-            leg.show((partition, hash), |row| {
-                apply_held(
-                    (&mut *replicas, &mut *disk, &mut *memory, &mut *streams),
-                    row,
-                    commit,
-                    &retained,
-                );
+            leg.show(partition, hash, |row| {
+                apply_held(Stores { replicas, disk, memory, streams }, row, commit, &retained);
             });
         });
         if !retained.is_empty() {
@@ -403,7 +407,8 @@ impl Participant {
         &mut self,
         ctx: &mut Ctx<'_>,
         handle: LegHandle,
-        (epoch, from): (Epoch, usize),
+        epoch: Epoch,
+        from: usize,
         budget: u64,
     ) -> usize {
         let retained = self.retained_now(ctx);
@@ -412,14 +417,9 @@ impl Participant {
             let commit = Commit { transaction: leg.transaction, epoch };
             leg.apply_some(from, budget, |row| {
                 if !retained.is_empty() {
-                    versioned.insert(row.place.0);
+                    versioned.insert(row.place.partition);
                 }
-                apply_held(
-                    (&mut *replicas, &mut *disk, &mut *memory, &mut *streams),
-                    row,
-                    commit,
-                    &retained,
-                );
+                apply_held(Stores { replicas, disk, memory, streams }, row, commit, &retained);
             })
         });
         if !retained.is_empty() {
@@ -443,7 +443,7 @@ impl Participant {
             let Some((row, shares)) = self.legs.change(handle, |leg| leg.pop_row()) else {
                 return self.release_some_locks(handle, (most - at) as usize);
             };
-            let (partition, row_id) = row.place;
+            let Place { partition, row_id } = row.place;
             let Some(replica) = self.replicas.get_mut(&partition) else { continue };
             replica.claims.remove(row_id);
             if row.reserved {
@@ -508,24 +508,24 @@ impl Participant {
 }
 
 /// What a change of a row is applied to and noted in.
-pub(super) type Stores<'a> = (
-    &'a mut BTreeMap<PartitionId, Box<Replica>>,
-    &'a mut Option<Box<Disk>>,
-    &'a mut Memory,
-    &'a mut Streams,
-);
+pub(super) struct Stores<'a> {
+    pub(super) replicas: &'a mut BTreeMap<PartitionId, Box<Replica>>,
+    pub(super) disk: &'a mut Option<Box<Disk>>,
+    pub(super) memory: &'a mut Memory,
+    pub(super) streams: &'a mut Streams,
+}
 
 /// Applies a row of a leg that keeps its claims: nobody gets an emptied slot before all of the leg
 /// is applied.
 fn apply_held(
-    (replicas, disk, memory, streams): Stores<'_>,
+    Stores { replicas, disk, memory, streams }: Stores<'_>,
     row: &mut TouchedRow,
     commit: Commit,
     retained: &[Epoch],
 ) {
-    let (partition, row_id) = row.place;
+    let Place { partition, row_id } = row.place;
     let Some(replica) = replicas.get_mut(&partition) else { return };
-    apply_to(replica, (disk, memory, streams), row, commit, retained);
+    apply_to(replica, disk, memory, streams, row, commit, retained);
     if !row.reserved && !replica.occupied(row_id) {
         replica.partition.reserve(row_id);
         row.reserved = true;

@@ -14,7 +14,7 @@ use wire::{
 use super::Participant;
 use super::disk::Disk;
 use super::ending::{After, Stores};
-use super::leg::{Leg, LegHandle, Status, TouchedRow, TouchedRows};
+use super::leg::{Leg, LegHandle, Place, Status, TouchedRow, TouchedRows};
 use super::memory::Memory;
 use super::replica::Replica;
 use super::streams::Streams;
@@ -94,7 +94,7 @@ impl Participant {
             Status::Open => {}
         }
         let keep = order.keep;
-        self.apply_and_then(ctx, handle, epoch, (keep, After::Committed(order, Few::new())));
+        self.apply_and_then(ctx, handle, epoch, keep, After::Committed(order, Few::new()));
     }
 
     /// Notes the decision at a backup.
@@ -126,7 +126,7 @@ impl Participant {
         match self.legs.find(name.0, name.1) {
             Some(handle) => match self.legs.leg(handle).status {
                 Status::Committed(epoch) | Status::Applied(epoch) => {
-                    self.apply_and_then(ctx, handle, epoch, (false, after));
+                    self.apply_and_then(ctx, handle, epoch, false, after);
                 }
                 Status::Open => panic!("{}: completed, but never told to commit", name.0),
             },
@@ -150,14 +150,9 @@ impl Participant {
         let Self { replicas, disk, memory, streams, versioned, .. } = self;
         for row in rows.iter_mut().filter(|row| row.is_staged()) {
             if !retained.is_empty() {
-                versioned.insert(row.place.0);
+                versioned.insert(row.place.partition);
             }
-            apply_row(
-                (&mut *replicas, &mut *disk, &mut *memory, &mut *streams),
-                row,
-                commit,
-                &retained,
-            );
+            apply_row(Stores { replicas, disk, memory, streams }, row, commit, &retained);
         }
         self.release_claims(rows);
         self.release_locks(handle);
@@ -182,7 +177,7 @@ impl Participant {
     /// Lets go of slots; those reserved and still empty become free.
     pub(super) fn release_claims(&mut self, rows: TouchedRows) {
         for row in rows.iter().filter(|row| !row.is_given()) {
-            let (partition, row_id) = row.place;
+            let Place { partition, row_id } = row.place;
             let Some(replica) = self.replicas.get_mut(&partition) else { continue };
             replica.claims.remove(row_id);
             if row.reserved {
@@ -306,26 +301,28 @@ pub(super) struct Commit {
 
 /// Makes what a leg has staged in a row its newest version.
 pub(super) fn apply_row(
-    (replicas, disk, memory, streams): Stores<'_>,
+    Stores { replicas, disk, memory, streams }: Stores<'_>,
     row: &mut TouchedRow,
     commit: Commit,
     retained: &[Epoch],
 ) {
-    if let Some(replica) = replicas.get_mut(&row.place.0) {
-        apply_to(replica, (disk, memory, streams), row, commit, retained);
+    if let Some(replica) = replicas.get_mut(&row.place.partition) {
+        apply_to(replica, disk, memory, streams, row, commit, retained);
     }
 }
 
 /// As [`apply_row`], to the row's replica.
 pub(super) fn apply_to(
     replica: &mut Replica,
-    (disk, memory, streams): (&mut Option<Box<Disk>>, &mut Memory, &mut Streams),
+    disk: &mut Option<Box<Disk>>,
+    memory: &mut Memory,
+    streams: &mut Streams,
     row: &mut TouchedRow,
     commit: Commit,
     retained: &[Epoch],
 ) {
     let epoch = commit.epoch;
-    let (partition, row_id) = row.place;
+    let Place { partition, row_id } = row.place;
     let before = replica.partition.slot_epoch(row_id);
     assert!(before <= epoch, "{partition} {row_id}: {epoch} after {before}");
     replica.note_change(row_id);

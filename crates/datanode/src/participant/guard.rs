@@ -22,7 +22,7 @@ use wire::{Besides, Operation, OperationKind, ScanId};
 
 use super::Participant;
 use super::evaluate;
-use super::leg::{Leg, LegHandle, Legs};
+use super::leg::{self, Leg, LegHandle, Legs};
 use super::replica::Replica;
 use super::scan::Within;
 use super::waits::{Place, Terms, Wait, Waiting};
@@ -58,17 +58,20 @@ impl Guard {
     /// Whether a leg has staged a row that it is about, or was before; of a leg with many rows it
     /// is taken for granted.
     fn is_touched(&self, leg: &Leg, partition: &Partition) -> bool {
-        let mut rows = leg.rows.iter().filter(|row| row.place.0 == partition.id());
+        let mut rows = leg.rows.iter().filter(|row| row.place.partition == partition.id());
         if leg.rows.len() > LOOKED_THROUGH {
             rows.next().is_some()
         } else {
-            rows.any(|row| self.has_place(leg, partition, row.place.1))
+            rows.any(|row| self.has_place(leg, partition, row.place.row_id))
         }
     }
 
     /// Whether it is about what a leg has staged in a place, or about the committed row there.
     fn has_place(&self, leg: &Leg, partition: &Partition, row_id: RowId) -> bool {
-        let touched = leg.rows.at((partition.id(), row_id)).filter(|row| row.is_staged());
+        let touched = leg
+            .rows
+            .at(leg::Place { partition: partition.id(), row_id })
+            .filter(|row| row.is_staged());
         let Some(touched) = touched else { return false };
         let table = partition.table();
         touched.newest().is_some_and(|row| self.has(table, &row.0))
@@ -99,7 +102,8 @@ impl Guards {
     pub(super) fn add(
         &mut self,
         locks: &mut LockTable,
-        (owner, scan): (LegHandle, ScanId),
+        owner: LegHandle,
+        scan: ScanId,
         within: Option<Within>,
         filter: Option<&Expression>,
     ) {
@@ -150,7 +154,8 @@ impl Guards {
     /// The lock of a guard that stands against a change by a leg.
     fn against(
         &self,
-        (handle, leg): (LegHandle, &Leg),
+        handle: LegHandle,
+        leg: &Leg,
         partition: &Partition,
         images: [Option<&[u8]>; 2],
     ) -> Option<LockKey> {
@@ -180,7 +185,7 @@ pub(super) fn staged_by_others(legs: &Legs, replica: &Replica, scan: ScanId) -> 
         if !guard.has_place(leg, &replica.partition, row_id) {
             return None;
         }
-        Some((row_id, leg.rows.at((replica.partition.id(), row_id))?.hash))
+        Some((row_id, leg.rows.at(leg::Place { partition: replica.partition.id(), row_id })?.hash))
     });
     staged.min_by_key(|(row_id, _)| *row_id).map(|(_, hash)| hash)
 }
@@ -198,7 +203,8 @@ impl Participant {
         ctx: &mut Ctx<'_>,
         handle: LegHandle,
         operation: Operation,
-        (of_row, hash): (Option<&Key>, u64),
+        of_row: Option<&Key>,
+        hash: u64,
         terms: Terms,
     ) -> Option<Operation> {
         if ctx.mutated(Mutation::ChangesPassGuards) {
@@ -221,7 +227,7 @@ impl Participant {
         };
         let terms = Terms { besides, ..terms };
         let what = Waiting::Operation(Box::new(operation));
-        let wait = Wait::new(ctx, (partition, hash), what, Place::Queue, terms).for_lock(lock);
+        let wait = Wait::new(ctx, partition, hash, what, Place::Queue, terms).for_lock(lock);
         self.search_from(handle, ticket, besides);
         self.waits.insert(handle, ticket, wait);
         None
@@ -254,7 +260,7 @@ impl Participant {
             OperationKind::Update { .. } => updated.as_ref().map(|row| &row.0[..]),
             OperationKind::Read { .. } | OperationKind::Delete { .. } => None,
         };
-        guards.against((handle, leg), partition, [committed, after])
+        guards.against(handle, leg, partition, [committed, after])
     }
 
     /// Guards end with their legs.

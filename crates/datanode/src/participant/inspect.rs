@@ -31,7 +31,8 @@ impl Participant {
         &self,
         ctx: &mut Ctx<'_>,
         from: Address,
-        (session, request): (SessionId, u64),
+        session: SessionId,
+        request: u64,
         what: Inspection,
     ) {
         let mut rows = match what {

@@ -185,7 +185,8 @@ impl Leg {
     pub(super) fn stage(
         &mut self,
         place: Place,
-        (key, hash): (&Key, u64),
+        key: &Key,
+        hash: u64,
         touch: Touch,
         image: Image,
     ) -> bool {
@@ -194,12 +195,16 @@ impl Leg {
         let at = match known {
             Some(at) => {
                 let known = self.rows.nth(at).hash;
-                assert_eq!(known, hash, "{} {}: a slot keeps its key", place.0, place.1);
+                assert_eq!(
+                    known, hash,
+                    "{} {}: a slot keeps its key",
+                    place.partition, place.row_id
+                );
                 at
             }
             None => {
-                let (name, lock_is_new) = ((key.clone(), hash), touch.lock_is_new);
-                self.rows.add(TouchedRow::new(place, name, touch.reserved, lock_is_new))
+                let Touch { reserved, lock_is_new, .. } = touch;
+                self.rows.add(TouchedRow::new(place, key.clone(), hash, reserved, lock_is_new))
             }
         };
         self.rows.stage(at, touch.row_is_new, image)
@@ -269,7 +274,8 @@ impl Leg {
     /// Lets go of the rows that share a lock, each of which is ended by `end` first.
     pub(super) fn give(
         &mut self,
-        (partition, hash): (PartitionId, u64),
+        partition: PartitionId,
+        hash: u64,
         mut end: impl FnMut(&mut TouchedRow),
     ) {
         let bytes = &mut self.bytes;
@@ -285,7 +291,8 @@ impl Leg {
     /// Has rows that share a lock applied before their turn.
     pub(super) fn show(
         &mut self,
-        (partition, hash): (PartitionId, u64),
+        partition: PartitionId,
+        hash: u64,
         mut apply: impl FnMut(&mut TouchedRow),
     ) {
         let bytes = &mut self.bytes;
@@ -310,9 +317,9 @@ impl Leg {
 
     /// Forgets everything in a partition that is gone.
     pub(super) fn leave_partition(&mut self, partition: PartitionId) {
-        let gone = self.rows.iter().filter(|row| row.place.0 == partition);
+        let gone = self.rows.iter().filter(|row| row.place.partition == partition);
         self.bytes -= gone.map(TouchedRow::bytes).sum::<u64>();
-        self.rows.retain(|row| row.place.0 != partition);
+        self.rows.retain(|row| row.place.partition != partition);
         self.locked = self.locked.iter().copied().filter(|other| *other != partition).collect();
         if let Some(ending) = &mut self.ending {
             // Rows have moved; those that are applied have nothing staged.
@@ -327,12 +334,12 @@ impl Leg {
         assert!(self.answers.is_empty(), "{}: answers not sent", self.transaction);
         let mut locks = HashSet::default();
         for row in self.rows.iter() {
-            let is_first = locks.insert((row.place.0, row.hash));
+            let is_first = locks.insert((row.place.partition, row.hash));
             let claims_to_be = row.has_first_of_lock();
             assert!(is_first || !claims_to_be, "{}: an earlier row has its lock", self.transaction);
             let found = self.rows.at(row.place).map(|found| found.place);
             assert_eq!(found, Some(row.place), "{}: a row is found by place", self.transaction);
-            let staged = self.rows.staged(row.place.0, row.hash, row.key.bytes());
+            let staged = self.rows.staged(row.place.partition, row.hash, row.key.bytes());
             let found = !row.is_staged() || staged.is_some_and(|found| found.place == row.place);
             assert!(found, "{}: a staged row is found by key", self.transaction);
         }

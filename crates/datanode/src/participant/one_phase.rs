@@ -17,17 +17,16 @@ use std::collections::VecDeque;
 
 use actor::{Ctx, fault_point, probe};
 use model::{Address, Epoch, TransactionId};
-use stdx::{Duration, Few};
+use stdx::Few;
 use wire::{
-    Besides, Chain, CoordinatorMessage, LegId, Message, Operation, ParticipantMessage,
-    PreparedOperation,
+    Besides, Chain, CoordinatorMessage, LegId, Message, ParticipantMessage, PreparedOperation,
 };
 
 use super::Participant;
 use super::ending::After;
 use super::finish::CommitOrder;
 use super::leg::{LegHandle, Status};
-use super::prepare::send_prepared;
+use super::prepare::{Preparation, send_prepared};
 
 /// Transactions that this replica has committed without a word of their coordinator, by the order
 /// in which it did.
@@ -73,13 +72,12 @@ impl Participant {
         ctx: &mut Ctx<'_>,
         from: Address,
         name: (TransactionId, LegId),
-        chain: Chain,
-        operations: Few<Operation>,
-        (lock_wait, epoch): (Option<Duration>, Epoch),
+        asked: Preparation,
+        epoch: Epoch,
     ) {
-        let count = operations.len();
+        let count = asked.operations.len();
         // Nothing was sent of the transaction before, and nothing else is.
-        self.prepare(ctx, from, name, chain, operations, (lock_wait, Besides::Nothing));
+        self.prepare(ctx, from, name, asked, Besides::Nothing);
         let leg = self.legs.find(name.0, name.1);
         match leg.filter(|leg| self.commits_at_once(ctx, *leg, count, epoch)) {
             Some(handle) => {
@@ -111,7 +109,7 @@ impl Participant {
             Some(handle) => {
                 let results = std::mem::take(&mut self.legs.leg_mut(handle).results);
                 let epoch = order.epoch;
-                self.apply_and_then(ctx, handle, epoch, (false, After::Staged(order, results)));
+                self.apply_and_then(ctx, handle, epoch, false, After::Staged(order, results));
             }
             None => {
                 probe!(ctx, "participant: staged commit of an unknown leg");

@@ -58,7 +58,7 @@ impl Participant {
             let placed = !cluster.slots.is_empty();
             let syncing = placed.then(|| cluster.replica_syncing(*partition, me.node)).flatten();
             if let Some(syncing) = syncing {
-                set_syncing(replica, copies, syncing, (current, *completed));
+                set_syncing(replica, copies, syncing, current, *completed);
             }
             replica.follow(cluster, me);
         }
@@ -204,8 +204,7 @@ impl Participant {
     ) {
         let Some(syncing) = cluster.replica_syncing(partition, ctx.node()) else { return };
         let Some(replica) = self.replicas.get_mut(&partition) else {
-            let complete = (syncing, self.completed);
-            let replica = Box::new(Replica::new(partition, table.clone(), complete));
+            let replica = Box::new(Replica::new(partition, table.clone(), syncing, self.completed));
             self.memory.changed(0, replica.partition.memory_bytes());
             if let Some(disk) = &mut self.disk {
                 disk.placed(&replica.stored, partition);
@@ -227,8 +226,8 @@ impl Participant {
                 self.remains.push_back(remains);
             }
         }
-        let epochs = (ctx.view().epochs.current, self.completed);
-        set_syncing(replica, &mut self.copies, syncing, epochs);
+        let current = ctx.view().epochs.current;
+        set_syncing(replica, &mut self.copies, syncing, current, self.completed);
     }
 
     /// Notes what the worker's coordinator has learnt about epochs.
@@ -432,7 +431,8 @@ fn set_syncing(
     replica: &mut Replica,
     copies: &mut Copies,
     syncing: bool,
-    (current, completed): (Epoch, Epoch),
+    current: Epoch,
+    completed: Epoch,
 ) {
     let partition = replica.partition.id();
     if replica.syncing && !syncing {

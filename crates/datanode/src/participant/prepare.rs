@@ -14,10 +14,10 @@ use wire::{
 
 use super::Participant;
 use super::evaluate::{self, Projector};
-use super::leg::{Leg, LegHandle, ROW_BYTES, Status, Touch};
+use super::leg::{self, Image, Leg, LegHandle, ROW_BYTES, Status, Touch};
 use super::memory::LOCK_BYTES;
 use super::read::not_here;
-use super::replicate::Then;
+use super::replicate::{Changes, Then};
 use super::waits::{Place, Terms, Wait, Waiting, lock_deadline};
 
 /// What a turn has found out for one leg and not sent yet.
@@ -74,6 +74,30 @@ enum Executed {
     Written { effect: Effect, write: StagedWrite, images: Option<Box<UniqueImages>> },
 }
 
+/// A change that an operation makes, before the row has a place and a leg has it.
+struct Staging {
+    number: OperationNumber,
+    partition: PartitionId,
+    /// None if the row is new.
+    place: Option<RowId>,
+    key: Key,
+    /// That of the key.
+    hash: u64,
+    /// The row afterwards; none when the operation deletes it.
+    after: Option<Row>,
+    /// The leg had not the row's lock before.
+    lock_is_new: bool,
+}
+
+/// Operations that a coordinator wants to be prepared.
+pub(super) struct Preparation {
+    /// The replicas of their partitions.
+    pub(super) chain: Chain,
+    pub(super) operations: Few<Operation>,
+    /// How long each waits for a lock; the cluster's lock time-out unless given.
+    pub(super) lock_wait: Option<Duration>,
+}
+
 /// How an operation comes to be run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Run {
@@ -104,12 +128,12 @@ impl Participant {
         ctx: &mut Ctx<'_>,
         from: Address,
         name: (TransactionId, LegId),
-        chain: Chain,
-        operations: Few<Operation>,
-        (lock_wait, besides): (Option<Duration>, Besides),
+        asked: Preparation,
+        besides: Besides,
     ) {
         let Some(member) = ctx.cluster().members.get(&from.node) else { return };
         let coordinator = CoordinatorRef { address: from, incarnation: member.incarnation };
+        let Preparation { chain, operations, lock_wait } = asked;
         let besides = if operations.len() > 1 { Besides::Operations } else { besides };
         let terms = Terms { deadline: lock_deadline(ctx, lock_wait), besides };
         let mut refused = Few::new();
@@ -133,7 +157,7 @@ impl Participant {
             }
             match handle {
                 Some(handle) => {
-                    self.run_operation(ctx, handle, (operation, of_row), terms, Run::First);
+                    self.run_operation(ctx, handle, operation, of_row, terms, Run::First);
                 }
                 None => {
                     let refusal = ErrorCode::UnknownTransaction.into();
@@ -200,7 +224,8 @@ impl Participant {
         &mut self,
         ctx: &mut Ctx<'_>,
         handle: LegHandle,
-        (operation, of_row): (Operation, Option<Key>),
+        operation: Operation,
+        of_row: Option<Key>,
         terms: Terms,
         run: Run,
     ) {
@@ -210,7 +235,7 @@ impl Participant {
         if run == Run::First && self.waits.on_row(handle, partition, hash) {
             probe!(ctx, "participant: operation behind an earlier one on its row");
             let (ticket, what) = parked(operation);
-            let wait = Wait::new(ctx, (partition, hash), what, Place::Behind, terms);
+            let wait = Wait::new(ctx, partition, hash, what, Place::Behind, terms);
             return self.waits.insert(handle, ticket, wait);
         }
         if self.doubts.any()
@@ -218,7 +243,7 @@ impl Participant {
             && let Some(number) = self.park_operation(ctx, handle, &operation, hash)
         {
             let (ticket, what) = parked(operation);
-            let wait = Wait::new(ctx, (partition, hash), what, Place::Doubt(number), terms);
+            let wait = Wait::new(ctx, partition, hash, what, Place::Doubt(number), terms);
             return self.waits.insert(handle, ticket, wait);
         }
         let mut lock_is_new = false;
@@ -243,7 +268,7 @@ impl Participant {
                         probe!(ctx, "participant: operation waits for a lock");
                         ctx.count(Tally::LockWait);
                         let (ticket, what) = parked(operation);
-                        let wait = Wait::new(ctx, (partition, hash), what, Place::Queue, terms);
+                        let wait = Wait::new(ctx, partition, hash, what, Place::Queue, terms);
                         self.search_from(handle, ticket, terms.besides);
                         return self.waits.insert(handle, ticket, wait);
                     }
@@ -260,12 +285,12 @@ impl Participant {
         let operation = if is_free {
             operation
         } else {
-            match self.await_guards(ctx, handle, operation, (of_row.as_ref(), hash), terms) {
+            match self.await_guards(ctx, handle, operation, of_row.as_ref(), hash, terms) {
                 Some(operation) => operation,
                 None => return,
             }
         };
-        let executed = self.execute(ctx, handle, operation, of_row, (hash, lock_is_new));
+        let executed = self.execute(ctx, handle, operation, of_row, hash, lock_is_new);
         let answers = self.answers(handle);
         match executed {
             Ok(Executed::Read(row)) => {
@@ -310,7 +335,7 @@ impl Participant {
     ) {
         let chain = self.legs.leg(handle).chain;
         match self.admit(ctx, &chain, &operation) {
-            Ok(of_row) => self.run_operation(ctx, handle, (operation, of_row), terms, run),
+            Ok(of_row) => self.run_operation(ctx, handle, operation, of_row, terms, run),
             Err(refusal) => {
                 probe!(ctx, "participant: operation stale after its wait");
                 self.answers(handle).at_once.push(refused_at_once(operation, refusal));
@@ -349,7 +374,8 @@ impl Participant {
         handle: LegHandle,
         operation: Operation,
         of_row: Option<Key>,
-        (hash, lock_is_new): (u64, bool),
+        hash: u64,
+        lock_is_new: bool,
     ) -> Result<Executed, Refusal> {
         let Operation { number, partition, kind, .. } = operation;
         let replica = &self.replicas[&partition].partition;
@@ -359,7 +385,7 @@ impl Participant {
         let rows = (!lock_is_new).then(|| &self.legs.leg(handle).rows);
         let staged = rows.and_then(|rows| rows.staged(partition, hash, &key.0));
         let (place, row) = match staged {
-            Some(staged) => (Some(staged.place.1), staged.newest().map(|row| &row.0[..])),
+            Some(staged) => (Some(staged.place.row_id), staged.newest().map(|row| &row.0[..])),
             None if let OperationKind::Read { snapshot: Some(epoch), .. } = kind => {
                 self.check_snapshot(ctx, &self.replicas[&partition], epoch)?;
                 let row = replica.read_at(&key.0, hash, epoch);
@@ -414,31 +440,24 @@ impl Participant {
         }
         let images =
             followed.then(|| Box::new(UniqueImages { before: image, after: after.clone() }));
-        let name = (key, hash);
-        let write = self.stage(handle, number, (partition, place), name, (after, lock_is_new));
+        let change = Staging { number, partition, place, key, hash, after, lock_is_new };
+        let write = self.stage(handle, change);
         Ok(Executed::Written { effect, write, images })
     }
 
     /// Keeps an after-image in the leg, in a place of its own if the row is new.
-    fn stage(
-        &mut self,
-        handle: LegHandle,
-        number: OperationNumber,
-        (partition, place): (PartitionId, Option<RowId>),
-        (key, hash): (Key, u64),
-        (after, lock_is_new): (Option<Row>, bool),
-    ) -> StagedWrite {
+    fn stage(&mut self, handle: LegHandle, change: Staging) -> StagedWrite {
+        let Staging { number, partition, place, key, hash, after, lock_is_new } = change;
         let replica = self.replicas.get_mut(&partition).expect("admitted operations are here");
         let new = place.is_none();
         let row_id = place.unwrap_or_else(|| replica.partition.allocate());
         let claimed = replica.claims.claim(row_id, handle);
         assert!(claimed.is_none_or(|by| by == handle), "{partition} {row_id}: staged by two legs");
-        let image = (number, after.clone());
+        let image = Image { number, row: after.clone() };
         let (row_is_new, reserved, claim_is_new) = (new, new, claimed.is_none());
         let touch = Touch { row_is_new, reserved, claim_is_new, lock_is_new };
-        let fresh = self
-            .legs
-            .change(handle, |leg| leg.stage((partition, row_id), (&key, hash), touch, image));
+        let place = leg::Place { partition, row_id };
+        let fresh = self.legs.change(handle, |leg| leg.stage(place, &key, hash, touch, image));
         StagedWrite { number, partition, row_id, key, after, fresh }
     }
 
@@ -464,7 +483,8 @@ impl Participant {
             if chain.len() > 1 {
                 leg.replicated = true;
             }
-            self.pass_on(ctx, name, (coordinator, chain, 0), answers.writes, then);
+            let changes = Changes { coordinator, chain, writes: answers.writes, then };
+            self.pass_on(ctx, name.0, name.1, 0, changes);
             if ctx.mutated(Mutation::ReleaseLocksAtPrepare) {
                 self.release_early(handle);
             }
@@ -478,7 +498,8 @@ impl Participant {
     fn release_early(&mut self, handle: LegHandle) {
         let Some(leg) = self.legs.get(handle) else { return };
         let staged = leg.rows.iter().filter(|row| row.is_staged());
-        let held: Vec<(PartitionId, u64)> = staged.map(|row| (row.place.0, row.hash)).collect();
+        let held: Vec<(PartitionId, u64)> =
+            staged.map(|row| (row.place.partition, row.hash)).collect();
         for (partition, hash) in held {
             let Some(replica) = self.replicas.get_mut(&partition) else { continue };
             let mut grants = Vec::new();

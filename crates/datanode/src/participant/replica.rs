@@ -160,11 +160,7 @@ pub(super) struct Replica {
 
 impl Replica {
     /// An empty replica.
-    pub(super) fn new(
-        id: PartitionId,
-        table: Arc<Table>,
-        (syncing, completed): (bool, Epoch),
-    ) -> Self {
+    pub(super) fn new(id: PartitionId, table: Arc<Table>, syncing: bool, completed: Epoch) -> Self {
         Self {
             partition: Partition::new(id, table),
             locks: LockTable::new(),

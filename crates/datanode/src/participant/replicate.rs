@@ -15,7 +15,7 @@ use wire::{
 use super::Participant;
 use super::distrust::SLOT_BYTES;
 use super::finish::CommitOrder;
-use super::leg::{LegHandle, ROW_BYTES, Status, Touch};
+use super::leg::{Image, LegHandle, Place, ROW_BYTES, Status, Touch};
 use super::prepare::send_prepared;
 
 /// New slots of a change that are not counted apart: a row is counted with its slot.
@@ -29,6 +29,14 @@ pub(super) enum Then {
     Commit(Epoch),
 }
 
+/// Changes of a leg on their way down a chain.
+pub(super) struct Changes {
+    pub(super) coordinator: CoordinatorRef,
+    pub(super) chain: Chain,
+    pub(super) writes: Few<StagedWrite>,
+    pub(super) then: Then,
+}
+
 impl Participant {
     /// Stages changes the primary has made and passes them down the chain.
     pub(super) fn replicate(
@@ -36,9 +44,9 @@ impl Participant {
         ctx: &mut Ctx<'_>,
         from: Address,
         name: (TransactionId, LegId),
-        coordinator: CoordinatorRef,
-        (chain, writes, then): (Chain, Few<StagedWrite>, Then),
+        changes: Changes,
     ) {
+        let Changes { coordinator, chain, writes, then } = changes;
         let position = chain.iter().position(|address| *address == ctx.me());
         let position = position.expect("changes are sent to the replicas of their chain");
         assert!(position > 0, "{}: a primary is sent its own changes", name.0);
@@ -86,19 +94,21 @@ impl Participant {
             leg.commits_in = Some(epoch);
             self.doubts.begin(handle);
         }
-        self.pass_on(ctx, name, (coordinator, chain, position), passed_on, then);
+        let changes = Changes { coordinator, chain, writes: passed_on, then };
+        self.pass_on(ctx, name.0, name.1, position, changes);
     }
 
-    /// Sends changes that are staged here to the next replica of their chain. The last one, which
-    /// is given none, does what is to be done then.
+    /// Sends changes that are staged here, at this position of their chain, to its next replica.
+    /// The last one, which is given none, does what is to be done then.
     pub(super) fn pass_on(
         &mut self,
         ctx: &mut Ctx<'_>,
-        (transaction, leg): (TransactionId, LegId),
-        (coordinator, chain, position): (CoordinatorRef, Chain, usize),
-        writes: Few<StagedWrite>,
-        then: Then,
+        transaction: TransactionId,
+        leg: LegId,
+        position: usize,
+        changes: Changes,
     ) {
+        let Changes { coordinator, chain, writes, then } = changes;
         let next = chain.get(position + 1).copied();
         let message = match (next, then) {
             (Some(_), Then::Answer(results)) => ParticipantMessage::Replicate {
@@ -164,7 +174,7 @@ impl Participant {
         let hash = key.local_hash();
         let holder = replica.claims.get(row_id);
         if holder == Some(handle) {
-            let touched = self.legs.leg(handle).rows.at((partition, row_id));
+            let touched = self.legs.leg(handle).rows.at(Place { partition, row_id });
             if touched.is_some_and(|row| row.hash != hash) {
                 return false;
             }
@@ -197,7 +207,7 @@ impl Participant {
         };
         self.legs.change(handle, |leg| {
             leg.locks_in(partition);
-            leg.stage((partition, row_id), (&key, hash), touch, (number, after));
+            leg.stage(Place { partition, row_id }, &key, hash, touch, Image { number, row: after });
         });
         true
     }
@@ -239,7 +249,7 @@ impl Participant {
         others.dedup();
         for other in others {
             if self.ends_in_steps(ctx, other) {
-                self.give_way(ctx, other, (partition, row_id), hash);
+                self.give_way(ctx, other, Place { partition, row_id }, hash);
                 continue;
             }
             match self.legs.leg(other).status {

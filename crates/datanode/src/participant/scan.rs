@@ -63,8 +63,14 @@ const LATER_BATCHES: u32 = 4;
 /// One scan of one partition.
 pub(super) type ScanKey = (ScanId, PartitionId);
 
-/// What a batch has: rows, blocks, and how many rows were looked at for them.
-type Made = (ScanRows, Vec<Block>, u64);
+/// What a batch has.
+#[derive(Default)]
+struct Made {
+    rows: ScanRows,
+    blocks: Vec<Block>,
+    /// How many rows were looked at for them.
+    examined: u64,
+}
 
 /// Whose locks a scan takes, and which it takes of the rows that it gives out.
 #[derive(Clone, Copy, Debug)]
@@ -440,8 +446,8 @@ impl Participant {
             Range::Heap | Range::Keys(_) => None,
         };
         let within = guard::within(replica.partition.table(), range);
-        let (whose, filter) = ((handle, request.scan), request.filter.as_ref());
-        replica.guards.add(&mut replica.locks, whose, within, filter);
+        let (scan, filter) = (request.scan, request.filter.as_ref());
+        replica.guards.add(&mut replica.locks, handle, scan, within, filter);
     }
 
     fn next_batch(&mut self, ctx: &mut Ctx<'_>, from: Address, key: ScanKey) {
@@ -571,7 +577,7 @@ impl Participant {
                 let deadline = lock_deadline(ctx, scan.request.lock_wait);
                 let terms = Terms { deadline, besides: Besides::Operations };
                 let what = Waiting::Scan(key.0);
-                let wait = Wait::new(ctx, (key.1, hash), what, Place::Queue, terms);
+                let wait = Wait::new(ctx, key.1, hash, what, Place::Queue, terms);
                 self.search_from(handle, scan.ticket, terms.besides);
                 self.waits.insert(handle, scan.ticket, wait);
                 if !scan.rows.is_empty() {
@@ -666,7 +672,7 @@ impl Participant {
         let as_of = scan.request.snapshot.filter(|_| !forgets);
         let view = match (as_of, own) {
             (as_of, Some((leg, seen_to))) => {
-                if !places.follow((leg, seen_to), &replica.partition, &scan.range, most) {
+                if !places.follow(leg, seen_to, &replica.partition, &scan.range, most) {
                     probe!(ctx, "scan: looks for the transaction's own rows in steps");
                     return Step::Again;
                 }
@@ -859,8 +865,11 @@ impl Scan {
         self.asked = false;
         self.row_bytes = 0;
         self.batch_rows = self.batch_rows.map(|(_, next)| (next, next.saturating_mul(2)));
-        let examined = std::mem::take(&mut self.examined);
-        (std::mem::take(&mut self.rows), std::mem::take(&mut self.blocks), examined)
+        Made {
+            rows: std::mem::take(&mut self.rows),
+            blocks: std::mem::take(&mut self.blocks),
+            examined: std::mem::take(&mut self.examined),
+        }
     }
 }
 
@@ -882,18 +891,12 @@ fn check_prefixes(request: &ScanRequest, prefixes: &[Box<[u8]>]) -> Result<(), R
     }
 }
 
-fn send_batch(
-    ctx: &mut Ctx<'_>,
-    to: Address,
-    key: ScanKey,
-    (rows, blocks, examined): Made,
-    status: ScanStatus,
-) {
+fn send_batch(ctx: &mut Ctx<'_>, to: Address, key: ScanKey, made: Made, status: ScanStatus) {
+    let Made { rows, blocks, examined } = made;
     let batch = ScanBatch { scan: key.0, partition: key.1, rows, status, blocks, examined };
     ctx.send(to, Message::Scan(ScanMessage::Batch(Box::new(batch))));
 }
 
 fn send_failure(ctx: &mut Ctx<'_>, to: Address, key: ScanKey, refusal: Refusal) {
-    let nothing = (ScanRows::default(), vec![], 0);
-    send_batch(ctx, to, key, nothing, ScanStatus::Failed(refusal));
+    send_batch(ctx, to, key, Made::default(), ScanStatus::Failed(refusal));
 }

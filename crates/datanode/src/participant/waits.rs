@@ -80,7 +80,8 @@ impl Wait {
     /// A wait that starts now.
     pub(super) fn new(
         ctx: &Ctx<'_>,
-        (partition, hash): (PartitionId, u64),
+        partition: PartitionId,
+        hash: u64,
         what: Waiting,
         place: Place,
         terms: Terms,

@@ -250,7 +250,7 @@ impl Participant {
                 if syncing {
                     self.copies.expect_target(*partition);
                 }
-                Box::new(Replica::new(*partition, table.clone(), (syncing, Epoch(0))))
+                Box::new(Replica::new(*partition, table.clone(), syncing, Epoch(0)))
             });
             replica.partition.begin_restore();
             let found = |sequence: &u32| survey.checkpoints[&(*partition, *sequence)];

@@ -16,10 +16,19 @@ use stdx::{Chunked, Few};
 use store::hash_index::HashIndex;
 
 /// A row's place.
-pub(in crate::participant) type Place = (PartitionId, RowId);
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::participant) struct Place {
+    pub(in crate::participant) partition: PartitionId,
+    pub(in crate::participant) row_id: RowId,
+}
 
-/// The row after one operation; none when that deletes it.
-pub(in crate::participant) type Image = (OperationNumber, Option<Row>);
+/// A row after one operation.
+#[derive(Debug, Default)]
+pub(in crate::participant) struct Image {
+    pub(in crate::participant) number: OperationNumber,
+    /// None when the operation deletes it.
+    pub(in crate::participant) row: Option<Row>,
+}
 
 /// What a leg has done to one row.
 #[derive(Debug)]
@@ -123,7 +132,8 @@ impl TouchedRow {
     /// A row without images. `lock_is_new` says that the leg had not its lock before.
     pub(in crate::participant) fn new(
         place: Place,
-        (key, hash): (Key, u64),
+        key: Key,
+        hash: u64,
         reserved: bool,
         lock_is_new: bool,
     ) -> Self {
@@ -165,13 +175,14 @@ impl TouchedRow {
         if self.staged && self.number <= seen_to {
             return Some(self.row.as_ref());
         }
-        let image = self.earlier().iter().rev().find(|(number, _)| *number <= seen_to)?;
-        Some(image.1.as_ref())
+        let image = self.earlier().iter().rev().find(|image| image.number <= seen_to)?;
+        Some(image.row.as_ref())
     }
 
     /// Adds the image of an operation.
-    fn stage(&mut self, (number, row): Image) {
-        let before = (self.number, std::mem::replace(&mut self.row, row));
+    fn stage(&mut self, image: Image) {
+        let Image { number, row } = image;
+        let before = Image { number: self.number, row: std::mem::replace(&mut self.row, row) };
         if self.staged {
             self.earlier.get_or_insert_default().0.push(before);
         }
@@ -185,11 +196,11 @@ impl TouchedRow {
             let bytes = row_bytes(self.row.as_ref());
             let before = self.earlier.as_mut().and_then(|earlier| earlier.0.pop());
             self.staged = before.is_some();
-            (self.number, self.row) = before.unwrap_or_default();
+            Image { number: self.number, row: self.row } = before.unwrap_or_default();
             return bytes;
         }
         let Some(Earlier(earlier)) = self.earlier.as_deref_mut() else { return 0 };
-        let at = earlier.iter().rposition(|image| image.0 == number);
+        let at = earlier.iter().rposition(|image| image.number == number);
         at.map_or(0, |at| image_bytes(&earlier.remove(at)))
     }
 
@@ -206,7 +217,7 @@ impl TouchedRow {
     /// The operations of all images.
     fn numbers(&self) -> impl Iterator<Item = OperationNumber> {
         let newest = self.staged.then_some(self.number);
-        self.earlier().iter().map(|image| image.0).chain(newest)
+        self.earlier().iter().map(|image| image.number).chain(newest)
     }
 
     /// Drops all images, as the newest is applied; returns their bytes.
@@ -273,7 +284,7 @@ impl TouchedRows {
     /// of the row: it did not exist before. Returns whether the row is new.
     pub(in crate::participant) fn stage(&mut self, at: usize, new: bool, image: Image) -> bool {
         if let Some(index) = &mut self.index {
-            index.note(image.0, at as u32);
+            index.note(image.number, at as u32);
         }
         let row = &mut self.rows[at];
         if !row.is_staged() {
@@ -351,7 +362,10 @@ impl TouchedRows {
         key: &[u8],
     ) -> Option<&TouchedRow> {
         let is_it = |row: &&TouchedRow| {
-            row.hash == hash && row.place.0 == partition && row.is_staged() && *row.key.0 == *key
+            row.hash == hash
+                && row.place.partition == partition
+                && row.is_staged()
+                && *row.key.0 == *key
         };
         let Some(index) = &self.index else { return self.rows.iter().find(is_it) };
         let found = |RowId(at): RowId| self.rows.get(at as usize).is_some_and(|row| is_it(&row));
@@ -367,13 +381,14 @@ impl TouchedRows {
         mut change: impl FnMut(&mut TouchedRow),
     ) {
         let Some(index) = &self.index else {
-            let of_lock = |row: &&mut TouchedRow| (row.place.0, row.hash) == (partition, hash);
+            let of_lock =
+                |row: &&mut TouchedRow| (row.place.partition, row.hash) == (partition, hash);
             return self.rows.iter_mut().filter(of_lock).for_each(change);
         };
         let mut found: Few<u32> = Few::new();
         index.by_hash.find(hash, |RowId(at)| {
             let row = self.rows.get(at as usize);
-            if row.is_some_and(|row| (row.place.0, row.hash) == (partition, hash)) {
+            if row.is_some_and(|row| (row.place.partition, row.hash) == (partition, hash)) {
                 found.push(at);
             }
             false
@@ -420,19 +435,19 @@ impl TouchedRows {
     /// behind each.
     pub(in crate::participant) fn pop(&mut self) -> Option<(TouchedRow, bool)> {
         let row = self.rows.pop()?;
-        let name = (row.place.0, row.hash);
+        let name = (row.place.partition, row.hash);
         let shares = match &mut self.index {
             // Rows that were touched later are gone.
             index if row.lock == RowLock::First => {
                 index.iter_mut().for_each(|index| index.is_stale = true);
                 false
             }
-            None => self.rows.iter().any(|other| (other.place.0, other.hash) == name),
+            None => self.rows.iter().any(|other| (other.place.partition, other.hash) == name),
             Some(index) => {
                 index.is_stale = true;
                 let is_other = |RowId(other): RowId| {
                     let other = self.rows.get(other as usize);
-                    other.is_some_and(|other| (other.place.0, other.hash) == name)
+                    other.is_some_and(|other| (other.place.partition, other.hash) == name)
                 };
                 index.by_hash.find(row.hash, is_other).is_some()
             }
@@ -515,14 +530,15 @@ impl Index {
 }
 
 /// Names a place in an index.
-fn place_hash((partition, row_id): Place) -> u64 {
+fn place_hash(place: Place) -> u64 {
+    let Place { partition, row_id } = place;
     let partition = u64::from(partition.table.0) << 16 | u64::from(partition.index.0);
     partition << 32 ^ u64::from(row_id.0)
 }
 
 /// Bytes of the row in an image.
 pub(in crate::participant) fn image_bytes(image: &Image) -> u64 {
-    row_bytes(image.1.as_ref())
+    row_bytes(image.row.as_ref())
 }
 
 fn row_bytes(row: Option<&Row>) -> u64 {
@@ -536,24 +552,24 @@ mod tests {
 
     fn place(n: u32) -> Place {
         let partition = PartitionId { table: TableId(1), index: PartitionIndex((n % 3) as u16) };
-        (partition, RowId(n))
+        Place { partition, row_id: RowId(n) }
     }
 
     fn key(n: u32) -> Key {
         Key(n.to_be_bytes().into())
     }
 
+    fn image(number: u64, size: usize) -> Image {
+        Image { number: OperationNumber(number), row: Some(Row(vec![0; size].into())) }
+    }
+
     /// Few hashes, so that many keys share one.
     fn touched(count: u32) -> TouchedRows {
         let mut rows = TouchedRows::default();
         for n in 0..count {
-            let row = TouchedRow::new(place(n), (key(n), u64::from(n % 7)), n % 2 == 0, n < 7);
+            let row = TouchedRow::new(place(n), key(n), u64::from(n % 7), n % 2 == 0, n < 7);
             let at = rows.add(row);
-            rows.stage(
-                at,
-                false,
-                (OperationNumber(n.into()), Some(Row(vec![0; n as usize].into()))),
-            );
+            rows.stage(at, false, image(n.into(), n as usize));
         }
         rows
     }
@@ -563,13 +579,13 @@ mod tests {
         for count in [1, 8, 9, 100] {
             let mut rows = touched(count);
             for n in 0..count {
-                let found = rows.staged(place(n).0, u64::from(n % 7), &key(n).0);
+                let found = rows.staged(place(n).partition, u64::from(n % 7), &key(n).0);
                 assert_eq!(found.map(|row| row.place), Some(place(n)));
                 assert_eq!(rows.at(place(n)).map(|row| &row.key), Some(&key(n)));
-                assert!(rows.staged(place(n + 1).0, u64::from(n % 7), &key(n).0).is_none());
+                assert!(rows.staged(place(n + 1).partition, u64::from(n % 7), &key(n).0).is_none());
             }
             assert!(rows.at(place(count)).is_none());
-            rows.retain(|row| row.place.0 == place(0).0);
+            rows.retain(|row| row.place.partition == place(0).partition);
             assert_eq!(rows.len(), count.div_ceil(3) as usize);
             assert_eq!(rows.at(place(count)).map(|row| row.place), None);
             assert_eq!(rows.at(place(0)).map(|row| row.place), Some(place(0)));
@@ -585,11 +601,12 @@ mod tests {
             for n in (0..count).rev() {
                 let (row, shares) = rows.pop().unwrap();
                 assert_eq!(row.place, place(n));
-                let name = |n: u32| (place(n).0, n % 7);
+                let name = |n: u32| (place(n).partition, n % 7);
                 assert_eq!(shares, (0..n).any(|other| name(other) == name(n)), "{n} of {count}");
                 assert!(rows.at(place(n)).is_none());
                 for left in 0..n {
-                    let found = rows.staged(place(left).0, u64::from(left % 7), &key(left).0);
+                    let found =
+                        rows.staged(place(left).partition, u64::from(left % 7), &key(left).0);
                     assert_eq!(found.map(|row| row.place), Some(place(left)));
                 }
             }
@@ -605,7 +622,7 @@ mod tests {
                 rows.pop();
             }
             for n in 100..120 {
-                rows.add(TouchedRow::new(place(n), (key(n), u64::from(n % 7)), false, false));
+                rows.add(TouchedRow::new(place(n), key(n), u64::from(n % 7), false, false));
             }
             for n in 0..120 {
                 let is_there = n < left as u32 || n >= 100;
@@ -622,11 +639,10 @@ mod tests {
 
     #[test]
     fn images_of_a_row_come_and_go() {
-        let mut row = TouchedRow::new(place(1), (key(1), 1), false, true);
+        let mut row = TouchedRow::new(place(1), key(1), 1, false, true);
         assert!(!row.is_staged());
-        let image = |n: u64, size: usize| (OperationNumber(n), Some(Row(vec![0; size].into())));
         row.stage(image(1, 10));
-        row.stage((OperationNumber(2), None));
+        row.stage(Image { number: OperationNumber(2), row: None });
         row.stage(image(4, 30));
         assert_eq!((row.bytes(), row.newest().map(|r| r.0.len())), (40, Some(30)));
         let seen = |row: &TouchedRow, n| row.seen(OperationNumber(n)).map(|r| r.map(|r| r.0.len()));
@@ -648,13 +664,9 @@ mod tests {
         for n in numbers {
             let row = row_of(*n);
             let at = rows.position(place(row)).unwrap_or_else(|| {
-                rows.add(TouchedRow::new(place(row), (key(row), u64::from(row)), false, true))
+                rows.add(TouchedRow::new(place(row), key(row), u64::from(row), false, true))
             });
-            rows.stage(
-                at,
-                false,
-                (OperationNumber((*n).into()), Some(Row(vec![0; *n as usize].into()))),
-            );
+            rows.stage(at, false, image((*n).into(), *n as usize));
         }
         rows
     }

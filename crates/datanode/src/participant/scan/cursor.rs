@@ -16,7 +16,7 @@ use wire::{ScanOrder, ScanSource};
 
 use super::keys::{KeyWalk, Lookups};
 use super::own::{OwnPlaces, OwnRows};
-use crate::participant::leg::{Leg, LegHandle, Legs};
+use crate::participant::leg::{Leg, LegHandle, Legs, Place};
 use crate::participant::replica::Replica;
 
 /// Where a walk stands: the last row it has passed.
@@ -169,7 +169,7 @@ impl<'a> Walk<'a> {
         let index = range.index();
         let own = match view {
             View::Own(Own { leg, seen_to, places, .. }) => {
-                OwnRows::after((leg, seen_to), partition.id(), places, position)
+                OwnRows::after(leg, seen_to, partition.id(), places, position)
             }
             View::Committed | View::Snapshot(_) => OwnRows::none(),
         };
@@ -256,18 +256,18 @@ impl<'a> Walk<'a> {
                 self.at.own_left = false;
                 return Some((own.row_id, own.row));
             }
-            let ahead = self.ahead.take().expect("there is a committed row");
+            let (row_id, row) = self.ahead.take().expect("there is a committed row");
             self.looked_ahead = false;
             // Passed over here and not ahead of the own rows before it: a step would look at all
             // that the transaction has changed.
-            if self.changed_by_self(ahead) {
+            if self.changed_by_self(row_id, row) {
                 continue;
             }
             std::mem::swap(&mut self.at, &mut self.before);
             std::mem::swap(&mut self.at.key, &mut self.ahead_key);
-            self.at.row_id = Some(ahead.0);
+            self.at.row_id = Some(row_id);
             self.at.own_left = order == Ordering::Equal;
-            return Some(ahead);
+            return Some((row_id, row));
         }
     }
 
@@ -385,11 +385,11 @@ impl<'a> Walk<'a> {
 
     /// Whether the transaction has changed the row itself. A slot may have had another row when the
     /// snapshot was taken, and a row another slot: in a snapshot the primary key counts.
-    fn changed_by_self(&self, (row_id, row): (RowId, &[u8])) -> bool {
+    fn changed_by_self(&self, row_id: RowId, row: &[u8]) -> bool {
         let View::Own(Own { leg, seen_to, as_of, .. }) = self.view else { return false };
         let id = self.partition.id();
         let touched = match as_of {
-            None => leg.rows.at((id, row_id)),
+            None => leg.rows.at(Place { partition: id, row_id }),
             Some(_) if leg.rows.is_empty() => None,
             Some(_) => {
                 let table = self.partition.table();
@@ -429,9 +429,11 @@ pub(super) fn is_touched(leg: &Leg, partition: &Partition, range: &Range) -> boo
         Range::Index { .. } => index_key(table, range, row).is_some(),
         Range::Keys(lookups) => lookups.has(table, row),
     };
-    let staged = leg.rows.iter().filter(|row| row.place.0 == partition.id() && row.is_staged());
+    let staged =
+        leg.rows.iter().filter(|row| row.place.partition == partition.id() && row.is_staged());
     staged.into_iter().any(|row| {
-        row.newest().is_some_and(|row| has(&row.0)) || partition.row(row.place.1).is_some_and(has)
+        row.newest().is_some_and(|row| has(&row.0))
+            || partition.row(row.place.row_id).is_some_and(has)
     })
 }
 
@@ -448,7 +450,7 @@ pub(super) fn staged_by_others(
 ) -> Option<u64> {
     let partition = &replica.partition;
     let staged = replica.claims_of_others(legs, own).filter_map(|(row_id, handle)| {
-        let touched = legs.get(handle)?.rows.at((partition.id(), row_id))?;
+        let touched = legs.get(handle)?.rows.at(Place { partition: partition.id(), row_id })?;
         let row = touched.is_staged().then(|| touched.newest()).flatten()?;
         index_key(partition.table(), range, &row.0)?;
         Some((row_id, touched.hash))

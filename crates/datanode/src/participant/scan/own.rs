@@ -17,7 +17,7 @@ use store::ordered_index::{self, Direction, KeyRange, OrderedIndex};
 use store::partition::Partition;
 
 use super::cursor::{Position, Range, index_key};
-use crate::participant::leg::Leg;
+use crate::participant::leg::{Leg, Place};
 
 /// Where the rows are that a scan is to see of its own transaction.
 #[derive(Debug, Default)]
@@ -37,7 +37,8 @@ impl OwnPlaces {
     /// ones.
     pub(super) fn follow(
         &mut self,
-        (leg, seen_to): (&Leg, OperationNumber),
+        leg: &Leg,
+        seen_to: OperationNumber,
         partition: &Partition,
         range: &Range,
         most: u32,
@@ -54,13 +55,13 @@ impl OwnPlaces {
         let (id, table) = (partition.id(), partition.table());
         let count = (most as usize).min(end - self.looked_at);
         for touched in leg.rows.rest(self.looked_at).take(count) {
-            if touched.place.0 != id {
+            if touched.place.partition != id {
                 continue;
             }
             let Some(Some(row)) = touched.seen(seen_to) else { continue };
             if let Some(key) = index_key(table, range, &row.0) {
                 let places = self.places.get_or_insert_with(|| Box::new(OrderedIndex::new()));
-                places.insert(&key, touched.place.1);
+                places.insert(&key, touched.place.row_id);
             }
         }
         self.looked_at += count;
@@ -117,7 +118,8 @@ impl<'a> OwnRows<'a> {
 
     /// Those behind a position.
     pub(super) fn after(
-        (leg, seen_to): (&'a Leg, OperationNumber),
+        leg: &'a Leg,
+        seen_to: OperationNumber,
         partition: PartitionId,
         places: &'a OwnPlaces,
         position: &Position,
@@ -134,7 +136,7 @@ impl<'a> OwnRows<'a> {
         let (leg, seen_to, partition) = self.of?;
         while self.next.is_none() {
             let (key, row_id) = self.left.as_mut()?.next()?;
-            let touched = leg.rows.at((partition, row_id));
+            let touched = leg.rows.at(Place { partition, row_id });
             if let Some(Some(row)) = touched.and_then(|touched| touched.seen(seen_to)) {
                 self.next = Some(OwnRow { key: key.to_vec(), row_id, row: &row.0 });
             }
