@@ -84,11 +84,11 @@ impl Cluster {
         let config = Arc::new(config);
         let of_node = |node: u16| {
             let lease = LeaseCell::default();
-            let place = |at| place((NodeId(node), WorkerId(at), shape.workers), &lease, &config);
+            let place = |at| place(NodeId(node), WorkerId(at), shape.workers, &lease, &config);
             (0..shape.workers).map(|at| Worker::data_node(place(at))).collect::<Vec<_>>()
         };
         let mut workers: Vec<Worker> = (1..=shape.data_nodes).flat_map(of_node).collect();
-        let alone = |node| place((NodeId(node), WorkerId(0), 1), &LeaseCell::default(), &config);
+        let alone = |node| place(NodeId(node), WorkerId(0), 1, &LeaseCell::default(), &config);
         workers.push(Worker::management_node(alone(management.0), None));
         workers.push(Worker::client_node(alone(management.0 + 1), application));
         let now = Instant::from_nanos(1);
@@ -269,7 +269,9 @@ impl Traffic {
 
 /// The place of a worker in a node that has so many.
 fn place(
-    (node, worker, workers): (NodeId, WorkerId, u8),
+    node: NodeId,
+    worker: WorkerId,
+    workers: u8,
     lease: &LeaseCell,
     config: &Arc<Config>,
 ) -> Place {

@@ -279,24 +279,30 @@ const RANGES: [(&str, &str, usize); 4] = [
     ("DISTINCT c", " ORDER BY c", RANGE as usize),
 ];
 
-fn prepare_range(
-    client: &mut Client,
-    (of, order, rows): (&str, &str, usize),
-) -> (Statement, usize) {
+/// A statement that asks for a range.
+#[derive(Clone, Copy)]
+struct RangeStatement {
+    statement: Statement,
+    /// How many rows answer it.
+    rows: usize,
+}
+
+fn prepare_range(client: &mut Client, of: &str, order: &str, rows: usize) -> RangeStatement {
     let text = format!("SELECT {of} FROM sbtest1 WHERE id BETWEEN ? AND ?{order}");
-    (client.prepare(&text), rows)
+    RangeStatement { statement: client.prepare(&text), rows }
 }
 
 /// Asks for the range that `draw` stands for.
-fn ask_range((range, rows): (Statement, usize), draw: u32) -> Command {
+fn ask_range(range: RangeStatement, draw: u32) -> Command {
     let first = key_of(draw, ROWS - RANGE + 1);
     let parameters = [Parameter::Int(first), Parameter::Int(first + RANGE as i32 - 1)];
-    Command::execute(range, &parameters, Expected::Rows(rows))
+    Command::execute(range.statement, &parameters, Expected::Rows(range.rows))
 }
 
 fn count_range(operations: u32, which: usize) {
     let mut client = client();
-    let range = prepare_range(&mut client, RANGES[which]);
+    let (of, order, rows) = RANGES[which];
+    let range = prepare_range(&mut client, of, order, rows);
     count(&mut client, operations, |operation| ask_range(range, operation));
 }
 
@@ -319,7 +325,7 @@ fn range_distinct(operations: u32) {
 /// The statements of sysbench's oltp_read_write.
 struct ReadWrite {
     point: Statement,
-    ranges: [(Statement, usize); 4],
+    ranges: [RangeStatement; 4],
     update_index: Statement,
     update: Statement,
     delete: Statement,
@@ -328,7 +334,7 @@ struct ReadWrite {
 
 impl ReadWrite {
     fn new(client: &mut Client) -> Self {
-        let ranges = RANGES.map(|range| prepare_range(client, range));
+        let ranges = RANGES.map(|(of, order, rows)| prepare_range(client, of, order, rows));
         Self {
             point: client.prepare("SELECT c FROM sbtest1 WHERE id=?"),
             ranges,

@@ -179,7 +179,7 @@ fn node(number: u16, config: &Arc<Config>) -> Node {
         now: Instant::from_nanos(1),
         lease,
         epochs: EpochView { current: Epoch(1), ..EpochView::default() },
-        ..Shared::new((NodeId(number), Incarnation(1)), (WorkerId(0), 1), Arc::clone(config))
+        ..Shared::new(NodeId(number), Incarnation(1), WorkerId(0), 1, Arc::clone(config))
     };
     Node { shared, coordinator: Coordinator::new(), participant: Participant::new() }
 }

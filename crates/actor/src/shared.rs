@@ -325,8 +325,10 @@ impl Shared {
     /// A worker at the beginning of a life: it knows of no cluster, has no lease and no disk, and
     /// breaks no rule. Its draws and the length of its memory are for its host to set.
     pub fn new(
-        (node, incarnation): (NodeId, Incarnation),
-        (worker, workers): (WorkerId, u8),
+        node: NodeId,
+        incarnation: Incarnation,
+        worker: WorkerId,
+        workers: u8,
         config: Arc<Config>,
     ) -> Self {
         Self {

@@ -345,10 +345,10 @@ impl Client {
             Message::Stream(message) => self.stream_message(from, *message),
             Message::Relay(relayed) => match *relayed {
                 RelayMessage::Asked { session, request, peers } => {
-                    self.peers_asked(from, (session, request), &peers);
+                    self.peers_asked(from, session, request, &peers);
                 }
                 RelayMessage::Told { session, request, peer, rows } => {
-                    self.peer_tells(peer, (session, request), rows);
+                    self.peer_tells(peer, session, request, rows);
                 }
                 other => return Some(Message::Relay(Box::new(other))),
             },

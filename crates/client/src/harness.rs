@@ -105,7 +105,7 @@ impl World {
             cluster: Arc::new(cluster()),
             lease,
             recorder: FlightRecorder::new(64),
-            ..Shared::new((NodeId(node), Incarnation(1)), (WorkerId(0), 2), Arc::new(config))
+            ..Shared::new(NodeId(node), Incarnation(1), WorkerId(0), 2, Arc::new(config))
         };
         Self { shared, actor }
     }

@@ -106,7 +106,7 @@ impl Joiner {
         let reply_to = request.reply_to;
         let limit = ctx.config().scans_max as usize;
         let join = if self.joins.len() < limit {
-            Join::new((ctx.cluster(), ctx.protocol()), &mut request)
+            Join::new(ctx.cluster(), ctx.protocol(), &mut request)
         } else {
             let detail = format!("{limit} on {}", ctx.me());
             Err(Refusal::new(ErrorCode::ScanLimit, detail))
@@ -117,7 +117,7 @@ impl Joiner {
                 request.reply_to = ctx.me();
                 tell(ctx, ScanMessage::Open(request));
             }
-            Err(refusal) => send(ctx, reply_to, failure(key, refusal)),
+            Err(refusal) => send(ctx, reply_to, failure(key.0, key.1, refusal)),
         }
     }
 
@@ -136,7 +136,7 @@ impl Joiner {
     /// Ends a joined scan that cannot go on.
     fn fail(&mut self, ctx: &mut Ctx<'_>, key: Key, refusal: Refusal) {
         let Some(join) = self.joins.get(&key) else { return };
-        send(ctx, join.reply_to(), failure(key, refusal));
+        send(ctx, join.reply_to(), failure(key.0, key.1, refusal));
         self.close(ctx, key);
     }
 
@@ -279,7 +279,7 @@ impl Joiner {
                     self.fail(ctx, key, Refusal::new(ErrorCode::NotPushed, detail));
                 }
                 ClientResult::ScanRows { blocks, traffic, finished, .. } => {
-                    join.found_many(token, (blocks, finished), traffic.examined);
+                    join.found_many(token, blocks, finished, traffic.examined);
                     self.go_on(ctx, key);
                 }
                 ClientResult::Read(rows) => match join.found(ctx.cluster(), token, rows) {
@@ -368,7 +368,7 @@ fn send(ctx: &mut Ctx<'_>, to: Address, batch: ScanBatch) {
     ctx.send(to, Message::Scan(ScanMessage::Batch(Box::new(batch))));
 }
 
-fn failure((scan, partition): Key, refusal: Refusal) -> ScanBatch {
+fn failure(scan: ScanId, partition: PartitionId, refusal: Refusal) -> ScanBatch {
     let status = ScanStatus::Failed(refusal);
     ScanBatch { scan, partition, rows: ScanRows::default(), status, blocks: vec![], examined: 0 }
 }

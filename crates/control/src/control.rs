@@ -57,7 +57,7 @@ use links::BrokenLink;
 use loss::Loss;
 use news::Bulletin;
 use publish::SchemaWait;
-use quiesce::Quieting;
+use quiesce::{Asked, Quieting};
 use restart::Restore;
 use versions::Versions;
 use watermark::Witness;
@@ -396,7 +396,7 @@ impl Control {
                 }
             }
             ControlMessage::News { incarnation, number, news } => {
-                self.receive_news(ctx, from, (incarnation, number), news);
+                self.receive_news(ctx, from, incarnation, number, news);
             }
             ControlMessage::NewsHeard { incarnation, number } => {
                 self.receive_news_heard(from, incarnation, number);
@@ -416,7 +416,7 @@ impl Control {
             | ControlMessage::Succeed { .. }
             | ControlMessage::Resigned { .. } => self.receive_consensus(ctx, from, message),
             ControlMessage::Heartbeat { term, sequence, protocol, durable } => {
-                self.receive_heartbeat(ctx, from, (term, sequence), protocol, durable);
+                self.receive_heartbeat(ctx, from, term, sequence, protocol, durable);
             }
             ControlMessage::LeaseRequest(request) => {
                 self.receive_lease_request(ctx, from, request);
@@ -448,7 +448,7 @@ impl Control {
                 self.followers.go_on(ctx, from, of, number);
             }
             ControlMessage::NextPiece { of, number } => {
-                self.continue_snapshot(ctx, from.node, (of, number));
+                self.continue_snapshot(ctx, from.node, of, number);
             }
             ControlMessage::StatePiece(_) => {}
             ControlMessage::Schema { session, number, change } => {
@@ -462,13 +462,15 @@ impl Control {
             }
             ControlMessage::Unresponsive(silent) => self.receive_unresponsive(ctx, from, silent),
             ControlMessage::QuiesceHeld { term, attempt, since } => {
-                self.receive_quiesce_held(ctx, from, (term, attempt), since);
+                let asked = Asked { leader: from.node, term, attempt };
+                self.receive_quiesce_held(ctx, asked, since);
             }
             ControlMessage::Quiesce { term, attempt, node, incarnation, span } => {
-                self.receive_quiesce(ctx, from, (term, attempt), (node, incarnation), span);
+                let asked = Asked { leader: from.node, term, attempt };
+                self.receive_quiesce(ctx, asked, node, incarnation, span);
             }
             ControlMessage::Quiet { term, attempt, incarnation } => {
-                self.receive_quiet(ctx, from, (term, attempt), incarnation);
+                self.receive_quiet(ctx, from, term, attempt, incarnation);
             }
             ControlMessage::WorkerQuiet { worker, number } => {
                 self.receive_worker_quiet(ctx, from, worker, number);
@@ -503,7 +505,7 @@ impl Control {
                 self.receive_snapshot(ctx, from, term, last, config, state);
             }
             ControlMessage::SnapshotPiece { term, last, config, piece } => {
-                self.receive_snapshot_piece(ctx, from, (term, last, config), *piece);
+                self.receive_snapshot_piece(ctx, from, term, last, config, *piece);
             }
             ControlMessage::SnapshotInstalled { .. } => {
                 self.end_snapshot(from.node);

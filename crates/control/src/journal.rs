@@ -166,7 +166,8 @@ impl Record {
     pub(crate) fn base(
         cluster: ClusterId,
         voter: Incarnation,
-        (last, config): (LogPosition, &ClusterConfig),
+        last: LogPosition,
+        config: &ClusterConfig,
         state: &ClusterState,
     ) -> Self {
         let (last, members) = (last.into(), config.into());
@@ -221,7 +222,7 @@ pub fn read(bytes: &[u8]) -> Result<Stored, ReadError> {
     let mut end = 0;
     while let Some((records, length)) = frame_at(bytes, end) {
         for record in records {
-            take((&mut stored, &mut missing), record, end)?;
+            take(&mut stored, &mut missing, record, end)?;
         }
         end += length;
     }
@@ -234,7 +235,8 @@ pub fn read(bytes: &[u8]) -> Result<Stored, ReadError> {
 
 /// Takes a record in; `missing` is how many entries of the catalog are to follow.
 fn take(
-    (stored, missing): (&mut Option<Stored>, &mut usize),
+    stored: &mut Option<Stored>,
+    missing: &mut usize,
     record: Record,
     at: usize,
 ) -> Result<(), ReadError> {

@@ -145,11 +145,7 @@ impl Worker {
             disk: place.disk.then(DiskQueue::new),
             prng: Prng::new(place.seed),
             recorder: FlightRecorder::new(place.recorder_size),
-            ..Shared::new(
-                (place.node, place.incarnation),
-                (place.worker, place.workers),
-                place.config,
-            )
+            ..Shared::new(place.node, place.incarnation, place.worker, place.workers, place.config)
         };
         Self {
             shared,
@@ -390,8 +386,8 @@ impl Worker {
         if self.must_wait(&waiting.envelope) {
             let Envelope { from, incarnation, ref message, .. } = waiting.envelope;
             if from.actor == ActorKind::Client && self.inbox.holds_many() {
-                let peer = (from.node, incarnation, message.name());
-                self.refuse(peer, "more of its messages wait for a later cluster state than may");
+                let rule = "more of its messages wait for a later cluster state than may";
+                self.refuse(from.node, incarnation, message.name(), rule);
             } else {
                 self.inbox.hold(waiting);
             }
@@ -402,7 +398,7 @@ impl Worker {
         }
         if !self.has_worker(&waiting.envelope) {
             let Envelope { from, incarnation, ref message, .. } = waiting.envelope;
-            self.refuse((from.node, incarnation, message.name()), "no such worker sends it");
+            self.refuse(from.node, incarnation, message.name(), "no such worker sends it");
             return false;
         }
         self.handle(waiting.envelope);
@@ -639,7 +635,9 @@ impl Worker {
     /// Notes that a life has broken a rule: nothing more of it counts until its link is down.
     fn refuse(
         &mut self,
-        (node, incarnation, message): (NodeId, Incarnation, &'static str),
+        node: NodeId,
+        incarnation: Incarnation,
+        message: &'static str,
         rule: &'static str,
     ) {
         if self.refused.insert((node, incarnation)) {
@@ -656,8 +654,8 @@ impl Worker {
             let (from, incarnation, name) = self.handled;
             let member = self.shared.cluster.members.get(&node).map(|member| member.incarnation);
             match member {
-                _ if from == node => self.refuse((node, incarnation, name), rule),
-                Some(incarnation) => self.refuse((node, incarnation, "an earlier message"), rule),
+                _ if from == node => self.refuse(node, incarnation, name, rule),
+                Some(incarnation) => self.refuse(node, incarnation, "an earlier message", rule),
                 None => {}
             }
         }

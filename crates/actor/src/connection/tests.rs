@@ -11,7 +11,7 @@ const ID: ConnectionId = ConnectionId(7);
 
 fn shared() -> Shared {
     let config = Config::new(vec![NodeId(1)], vec![], 1);
-    let mut shared = Shared::new((NodeId(1), Incarnation(1)), (WorkerId(0), 1), Arc::new(config));
+    let mut shared = Shared::new(NodeId(1), Incarnation(1), WorkerId(0), 1, Arc::new(config));
     shared.connections.open(ID);
     shared
 }

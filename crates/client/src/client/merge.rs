@@ -164,7 +164,8 @@ impl Streams {
     pub(super) fn push(
         &mut self,
         partition: PartitionId,
-        (rows, blocks): (ScanRows, Vec<Block>),
+        rows: ScanRows,
+        blocks: Vec<Block>,
         progress: Progress,
     ) {
         let stream = self.streams.get_mut(&partition).expect("the stream was opened");
@@ -252,7 +253,7 @@ impl Streams {
         let mut heads = BinaryHeap::with_capacity(self.streams.len());
         let mut rest: Vec<Ahead<'_>> = self.streams.values().map(Stream::ahead).collect();
         for (number, rest) in rest.iter_mut().enumerate() {
-            heads.extend(rest.next().map(|row| Head::new(number, row, order)));
+            heads.extend(rest.next().map(|(batch, at)| Head::new(number, batch, at, order)));
         }
         // Of each stream how many rows are taken, and the number of the batch of the last of them.
         let mut counts: Vec<(usize, Option<usize>)> = vec![(0, None); rest.len()];
@@ -270,7 +271,7 @@ impl Streams {
             places.push(Place { batch: place, at });
             (*count, *last) = (*count + 1, Some(place));
             match rest[number].next() {
-                Some(row) => *first = Head::new(number, row, order),
+                Some((batch, at)) => *first = Head::new(number, batch, at, order),
                 None if finished[number] => drop(PeekMut::pop(first)),
                 // What it brings next may come before all other heads.
                 None => break,
@@ -284,7 +285,7 @@ impl Streams {
 }
 
 impl<'a> Head<'a> {
-    fn new(number: usize, (batch, at): (&'a Arc<ScanRows>, usize), order: ScanOrder) -> Self {
+    fn new(number: usize, batch: &'a Arc<ScanRows>, at: usize, order: ScanOrder) -> Self {
         let (key, _) = batch.get(at);
         Self { key, batch, at, number, order }
     }
@@ -364,9 +365,8 @@ mod tests {
             let count = (prng.below(5) as usize).min(input.len());
             let mut rows = ScanRows::default();
             input.drain(..count).for_each(|v| rows.push(&[v], &[v]));
-            let rows = (rows, Vec::new());
             let progress = if input.is_empty() { Progress::Finished } else { Progress::More };
-            streams.push(partition, rows, progress);
+            streams.push(partition, rows, Vec::new(), progress);
             let taken = streams.take_ready(prng.between(1, 9));
             out.extend(taken.rows().map(|row| row[0]));
             streams.ask_empty();
@@ -392,7 +392,7 @@ mod tests {
             streams.open(place(index), source, life);
             let mut batch = ScanRows::default();
             rows.iter().for_each(|v| batch.push(&[], &[*v]));
-            streams.push(place(index), (batch, Vec::new()), Progress::Finished);
+            streams.push(place(index), batch, Vec::new(), Progress::Finished);
         }
         let mut take = |limit| {
             let taken = streams.take_ready(limit);

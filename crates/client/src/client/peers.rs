@@ -107,7 +107,8 @@ impl Client {
     pub(super) fn peers_asked(
         &mut self,
         from: Address,
-        (session, request): (SessionId, u64),
+        session: SessionId,
+        request: u64,
         peers: &[Address],
     ) {
         self.change_peers(session, request, |work| {
@@ -124,7 +125,8 @@ impl Client {
     pub(super) fn peer_tells(
         &mut self,
         peer: Address,
-        (session, request): (SessionId, u64),
+        session: SessionId,
+        request: u64,
         rows: Vec<Vec<Value>>,
     ) {
         self.change_peers(session, request, |work| {

@@ -244,7 +244,7 @@ impl Client {
             };
             let (source, life) =
                 reader.ok_or_else(|| Refusal::new(ErrorCode::NotServing, partition.to_string()))?;
-            let request = Box::new(request(ctx, (&scan.spec, lock_wait), opened, id, partition));
+            let request = Box::new(request(ctx, &scan.spec, lock_wait, opened, id, partition));
             match opened.transaction {
                 Some((transaction, coordinator)) => {
                     let message =
@@ -371,7 +371,7 @@ impl Client {
         let more = status == ScanStatus::More;
         let progress = if more { Progress::More } else { Progress::Finished };
         scan.traffic.add(traffic(&rows, &blocks, examined));
-        scan.streams.push(partition, (rows, blocks), progress);
+        scan.streams.push(partition, rows, blocks, progress);
         self.pump(ctx, token, call);
     }
 
@@ -569,7 +569,8 @@ fn traffic(rows: &ScanRows, blocks: &[Block], examined: u64) -> Traffic {
 /// The request for one partition.
 fn request(
     ctx: &Ctx<'_>,
-    (spec, lock_wait): (&ScanSpec, Option<Duration>),
+    spec: &ScanSpec,
+    lock_wait: Option<Duration>,
     opened: &Opened,
     scan: ScanId,
     partition: PartitionId,

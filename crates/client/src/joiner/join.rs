@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use model::{Address, ClusterState, Epoch, ErrorCode, Refusal, Table, Value};
+use model::{Address, ClusterState, Epoch, ErrorCode, PartitionId, Refusal, Table, Value};
 use vector::{
     Bad, Block, GROUPS_BYTES_MAX, Inexact, JoinedRows, Kind, Lookup, LookupJoin, LookupKeys,
     Program, RangeJoin, Yield,
 };
-use wire::{Projection, ScanBatch, ScanRequest, ScanRows, ScanStatus};
+use wire::{Projection, ScanBatch, ScanId, ScanRequest, ScanRows, ScanStatus};
 
 use super::Key;
 use crate::event::Token;
@@ -133,7 +133,8 @@ pub(super) enum Next {
 impl Join {
     /// A join for a request; the request becomes that of the scan without it.
     pub(super) fn new(
-        (cluster, protocol): (&ClusterState, u16),
+        cluster: &ClusterState,
+        protocol: u16,
         request: &mut ScanRequest,
     ) -> Result<Self, Refusal> {
         let refused = |Bad(why): Bad| Refusal::new(ErrorCode::NotPushed, why);
@@ -247,7 +248,8 @@ impl Join {
     pub(super) fn found_many(
         &mut self,
         token: Token,
-        (blocks, finished): (Vec<Block>, bool),
+        blocks: Vec<Block>,
+        finished: bool,
         examined: u64,
     ) {
         self.examined += examined;
@@ -274,7 +276,11 @@ impl Join {
     pub(super) fn next(&mut self, cluster: &ClusterState, key: Key) -> Next {
         loop {
             if self.ready_bytes >= BATCH_BYTES {
-                return if self.asked { self.send(key, ScanStatus::More) } else { Next::Wait };
+                return if self.asked {
+                    self.send(key.0, key.1, ScanStatus::More)
+                } else {
+                    Next::Wait
+                };
             }
             if self.turn_rows >= TURN_ROWS {
                 return Next::Again;
@@ -303,7 +309,7 @@ impl Join {
                 Scan::Finished => {
                     self.give_kept();
                     return if self.asked {
-                        self.send(key, ScanStatus::Finished)
+                        self.send(key.0, key.1, ScanStatus::Finished)
                     } else {
                         Next::Wait
                     };
@@ -455,7 +461,7 @@ impl Join {
     }
 
     /// A batch of what is ready. It has this status if nothing is left.
-    fn send(&mut self, (scan, partition): Key, if_last: ScanStatus) -> Next {
+    fn send(&mut self, scan: ScanId, partition: PartitionId, if_last: ScanStatus) -> Next {
         let (mut blocks, mut bytes) = (Vec::new(), 0);
         while bytes < BATCH_BYTES
             && let Some(block) = self.ready.pop_front()

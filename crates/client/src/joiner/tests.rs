@@ -173,7 +173,8 @@ impl Sim {
     /// A scan for a lookup has found rows `(id, v)`.
     fn found(
         &mut self,
-        (from, request): &(Address, ScanRequest),
+        from: Address,
+        request: &ScanRequest,
         rows: &[(i64, i64)],
         status: ScanStatus,
     ) {
@@ -181,7 +182,7 @@ impl Sim {
         let (scan, partition) = (request.scan, request.partition);
         let batch =
             ScanBatch { scan, partition, rows: ScanRows::default(), status, blocks, examined: 1 };
-        self.deliver(*from, Message::Scan(ScanMessage::Batch(Box::new(batch))));
+        self.deliver(from, Message::Scan(ScanMessage::Batch(Box::new(batch))));
     }
 
     /// What `v` begins with in the index, each time.
@@ -204,7 +205,7 @@ impl Sim {
     }
 
     /// Finds for the key `k` the value `k + 100`; nothing for keys of 50 and more.
-    fn answer(&mut self, (to, read): (Address, ReadRequest)) {
+    fn answer(&mut self, to: Address, read: ReadRequest) {
         let table = self.world.shared.cluster.tables[&BASE].clone();
         let layout = model::RowLayout::new(0, &table.columns[2..]);
         let row = |read: &wire::KeyRead| {
@@ -241,7 +242,7 @@ fn batches_are_looked_up_and_sent_when_asked_for() {
     let lookups = sim.lookups();
     let keys: usize = lookups.iter().map(|(_, read)| read.reads.len()).sum();
     assert_eq!(keys, 2, "each key once");
-    lookups.into_iter().for_each(|lookup| sim.answer(lookup));
+    lookups.into_iter().for_each(|(to, read)| sim.answer(to, read));
     // There may be more for the same batch.
     let (to, message) = sim.world.sent_one();
     assert_eq!(to, sim.participant());
@@ -260,8 +261,8 @@ fn a_client_that_does_not_ask_costs_a_bounded_amount() {
     let many: Vec<(i64, i64)> = (0..2_000).map(|id| (id, 7)).collect();
     for round in 0..12 {
         sim.scanned(&many, ScanStatus::More);
-        for lookup in sim.lookups() {
-            sim.answer(lookup);
+        for (to, read) in sim.lookups() {
+            sim.answer(to, read);
         }
         let sent = sim.world.sent();
         let asks = sent.iter().filter(|envelope| envelope.to == sim.participant()).count();
@@ -298,11 +299,11 @@ fn failures_end_it_and_nothing_stays() {
     // Of the client, while a lookup is under way.
     let mut sim = Sim::new();
     sim.scanned(&[(1, 7)], ScanStatus::More);
-    let lookup = sim.lookups().remove(0);
+    let (to, read) = sim.lookups().remove(0);
     let down = Message::LinkDown { node: NodeId(9), incarnation: Incarnation(1), closed: true };
     sim.deliver(CLIENT, down);
     assert!(matches!(sim.world.sent_one().1, Message::Scan(ScanMessage::Close { .. })));
-    sim.answer(lookup);
+    sim.answer(to, read);
     assert!(sim.world.sent().is_empty());
 }
 
@@ -321,13 +322,13 @@ fn plans_that_do_not_fit_their_tables_are_refused() {
     // A table that changes while rows are looked up.
     let mut sim = Sim::new();
     sim.scanned(&[(1, 7)], ScanStatus::More);
-    let lookup = sim.lookups().remove(0);
+    let (to, read) = sim.lookups().remove(0);
     let before = sim.world.change(|state| {
         let table = state.tables.get_mut(&BASE).expect("it is there");
         Arc::make_mut(table).version = 2;
     });
     sim.joiner.cluster_changed(&mut sim.world.ctx(), &before);
-    sim.answer(lookup);
+    sim.answer(to, read);
     let sent = sim.world.sent();
     assert!(matches!(&*sent[0].message, Message::Scan(ScanMessage::Batch(batch))
         if matches!(&batch.status, ScanStatus::Failed(r) if r.code == ErrorCode::SchemaChanged)));
@@ -347,14 +348,15 @@ fn rows_that_begin_with_keys_are_looked_for_in_every_partition() {
         assert!(matches!(scan.source, ScanSource::Index { index: ORDERED, .. }));
     }
     // What has come is joined before more is asked for; rows of other keys are not among it.
-    sim.found(&scans[0], &[(20, 7), (21, 8)], ScanStatus::More);
+    let (first, scan) = &scans[0];
+    sim.found(*first, scan, &[(20, 7), (21, 8)], ScanStatus::More);
     let sent = sim.world.sent();
-    assert!(sent.iter().all(|envelope| envelope.to == scans[0].0), "{sent:?}");
+    assert!(sent.iter().all(|envelope| envelope.to == *first), "{sent:?}");
     assert!(matches!(*sent[0].message, Message::Scan(ScanMessage::Next { .. })));
-    sim.found(&scans[0], &[(22, 7)], ScanStatus::Finished);
-    for scan in &scans[1..] {
+    sim.found(*first, scan, &[(22, 7)], ScanStatus::Finished);
+    for (from, scan) in &scans[1..] {
         assert!(sim.world.sent().is_empty(), "three partitions are awaited");
-        sim.found(scan, &[], ScanStatus::Finished);
+        sim.found(*from, scan, &[], ScanStatus::Finished);
     }
     let (rows, status) = sim.batch();
     let meeting = [(1, Some(20)), (3, Some(20)), (1, Some(22)), (3, Some(22)), (2, None)];
@@ -383,9 +385,9 @@ fn where_the_key_says_the_partition_rows_are_looked_for_there() {
         }
     }
     assert_eq!(keys, 40);
-    for scan in &scans {
+    for (from, scan) in &scans {
         // One match is as good as two.
-        sim.found(scan, &[(90, 3), (91, 3)], ScanStatus::Finished);
+        sim.found(*from, scan, &[(90, 3), (91, 3)], ScanStatus::Finished);
     }
     assert_eq!(sim.batch(), (vec![(3, None)], ScanStatus::Finished));
 }
@@ -404,14 +406,16 @@ fn scans_for_lookups_end_with_their_join() {
     };
     assert_eq!(closed.filter(is_close).count(), scans.len() + 1, "and the scan that is joined");
     // A batch that was under way then means nothing.
-    sim.found(&scans[0], &[(20, 7)], ScanStatus::Finished);
+    let (from, scan) = &scans[0];
+    sim.found(*from, scan, &[(20, 7)], ScanStatus::Finished);
     assert!(sim.world.sent().is_empty());
     // A failure of one of them ends all.
     let mut sim = Sim::with(range_plan(Matching::Inner, false));
     sim.scanned(&[(1, 7)], ScanStatus::Finished);
     let scans = sim.scans();
     let refusal = Refusal::from(ErrorCode::SnapshotTooOld);
-    sim.found(&scans[1], &[], ScanStatus::Failed(refusal.clone()));
+    let (from, scan) = &scans[1];
+    sim.found(*from, scan, &[], ScanStatus::Failed(refusal.clone()));
     let sent = sim.world.sent();
     let failed = sent.iter().any(|envelope| {
         matches!(&*envelope.message, Message::Scan(ScanMessage::Batch(batch))
@@ -457,7 +461,7 @@ fn rows_that_come_with_the_plan_are_joined_without_a_word() {
     sim.scanned(&[(1, 7), (2, 60)], ScanStatus::Finished);
     let lookups = sim.lookups();
     assert_eq!(lookups.iter().map(|(_, read)| read.reads.len()).sum::<usize>(), 2);
-    lookups.into_iter().for_each(|lookup| sim.answer(lookup));
+    lookups.into_iter().for_each(|(to, read)| sim.answer(to, read));
     assert_eq!(sim.batch().0, [(1, Some(120)), (1, Some(122))]);
 }
 
@@ -486,8 +490,8 @@ fn a_join_of_many_rows_lets_others_have_a_turn() {
     let scans = sim.scans();
     let found: Vec<(i64, i64)> = (0..1_000).map(|id| (id, 7)).collect();
     let mut turns = 0;
-    for scan in &scans {
-        sim.found(scan, &found, ScanStatus::Finished);
+    for (from, scan) in &scans {
+        sim.found(*from, scan, &found, ScanStatus::Finished);
         loop {
             let sent = sim.world.sent();
             let Some(again) = sent.iter().find(|e| matches!(*e.message, Message::Continue(_)))

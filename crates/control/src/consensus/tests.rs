@@ -512,14 +512,15 @@ fn the_last_voter_commits_alone() {
     assert!(net.peers[&leader].applied > before + 10);
 }
 
+/// What a leader sends: the message, and the commands among its entries.
+struct Sent {
+    message: Message,
+    commands: Vec<Arc<Command>>,
+}
+
 /// Entries that a leader sends in its term, behind one of a term and index; all are commands but
 /// those that begin a term.
-fn entries(
-    (from, term): (u16, u64),
-    committed: u64,
-    after: (u64, u64),
-    terms: &[u64],
-) -> (Message, Vec<Arc<Command>>) {
+fn entries(from: u16, term: u64, committed: u64, after: (u64, u64), terms: &[u64]) -> Sent {
     let header =
         MessageHeader { from: voter(from), term: Term::new(term), seqno: MessageSeqNo::new(1) };
     let after = LogPosition { term: Term::new(after.0), index: LogIndex::new(after.1) };
@@ -535,11 +536,11 @@ fn entries(
         }
     }
     let commit_index = LogIndex::new(committed);
-    (Message::AppendEntriesCall { header, commit_index, entries }, commands)
+    Sent { message: Message::AppendEntriesCall { header, commit_index, entries }, commands }
 }
 
-fn receive(consensus: &mut Consensus, (message, commands): (Message, Vec<Arc<Command>>)) {
-    consensus.receive(Instant::ZERO, CLUSTER, message, &commands);
+fn receive(consensus: &mut Consensus, sent: Sent) {
+    consensus.receive(Instant::ZERO, CLUSTER, sent.message, &sent.commands);
     while consensus.next_committed().is_some() {}
     consensus.take_outputs();
     consensus.check();
@@ -559,21 +560,21 @@ fn terms(consensus: &Consensus) -> Vec<u64> {
 #[test]
 fn what_an_earlier_leader_has_sent_breaks_no_rule_when_a_newer_one_has_replaced_it() {
     let mut follower = Consensus::new(voter(3), ELECTION);
-    receive(&mut follower, entries((1, 1), 2, (0, 0), &[1, 1, 1]));
-    receive(&mut follower, entries((2, 2), 4, (1, 2), &[2, 2]));
+    receive(&mut follower, entries(1, 1, 2, (0, 0), &[1, 1, 1]));
+    receive(&mut follower, entries(2, 2, 4, (1, 2), &[2, 2]));
     assert_eq!((terms(&follower), follower.applied()), (vec![1, 1, 2, 2], 4));
     for late in [
-        entries((1, 1), 2, (1, 3), &[1]),
-        entries((1, 1), 2, (1, 2), &[1, 1]),
-        entries((1, 1), 3, (1, 3), &[]),
+        entries(1, 1, 2, (1, 3), &[1]),
+        entries(1, 1, 2, (1, 2), &[1, 1]),
+        entries(1, 1, 3, (1, 3), &[]),
     ] {
-        assert_eq!(rule(&follower, CLUSTER, &late.0), None, "{:?}", late.0);
+        assert_eq!(rule(&follower, CLUSTER, &late.message), None, "{:?}", late.message);
         receive(&mut follower, late);
         assert_eq!((terms(&follower), follower.applied()), (vec![1, 1, 2, 2], 4));
     }
     // No leader of the same term, or of a later one, has others in place of what is committed.
     for term in [2, 3] {
-        let contradicts = entries((1, term), 2, (1, 3), &[1]).0;
+        let contradicts = entries(1, term, 2, (1, 3), &[1]).message;
         let broken = rule(&follower, CLUSTER, &contradicts);
         assert_eq!(broken, Some("the control log contradicts what was committed"), "{term}");
         assert_eq!(rule(&follower, ClusterId(6), &contradicts), None, "another cluster's log");
@@ -584,13 +585,13 @@ fn what_an_earlier_leader_has_sent_breaks_no_rule_when_a_newer_one_has_replaced_
 fn a_life_that_has_again_what_the_last_one_gave_up_takes_the_leaders_entries_instead() {
     // A leader whose entry in term 2 nobody else has; the cluster has gone on from term 1.
     let mut voter_3 = Consensus::new(voter(3), ELECTION);
-    receive(&mut voter_3, entries((1, 1), 2, (0, 0), &[1, 1]));
-    receive(&mut voter_3, entries((2, 2), 2, (1, 2), &[2, 2]));
+    receive(&mut voter_3, entries(1, 1, 2, (0, 0), &[1, 1]));
+    receive(&mut voter_3, entries(2, 2, 2, (1, 2), &[2, 2]));
     // The leader of term 3 was told by an earlier life that its log ends with the second entry.
-    let news = entries((1, 3), 2, (1, 2), &[1, 1, 3]);
-    assert_eq!(rule(&voter_3, CLUSTER, &news.0), None, "nothing of it was committed");
+    let news = entries(1, 3, 2, (1, 2), &[1, 1, 3]);
+    assert_eq!(rule(&voter_3, CLUSTER, &news.message), None, "nothing of it was committed");
     receive(&mut voter_3, news);
     assert_eq!(terms(&voter_3), [1, 1, 1, 1, 3]);
-    receive(&mut voter_3, entries((1, 3), 6, (3, 5), &[3]));
+    receive(&mut voter_3, entries(1, 3, 6, (3, 5), &[3]));
     assert_eq!((terms(&voter_3), voter_3.applied()), (vec![1, 1, 1, 1, 3, 3], 6));
 }

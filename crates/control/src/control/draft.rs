@@ -94,7 +94,8 @@ impl Draft {
     /// length.
     pub(super) fn finish(
         mut self,
-        (path, before): (String, String),
+        path: String,
+        before: String,
         frames: &[u8],
     ) -> (Vec<DiskOperation>, u64) {
         self.frames.extend_from_slice(frames);
@@ -119,7 +120,7 @@ impl Control {
     pub(super) fn begin_draft(&mut self, ctx: &mut Ctx<'_>) {
         let (last, config) = self.consensus.position();
         let (cluster, voter) = (self.consensus.cluster(), self.voter);
-        let base = Record::base(cluster, voter, (last, &config), &self.state);
+        let base = Record::base(cluster, voter, last, &config, &self.state);
         let pieces = Pieces::of(self.state.clone());
         let durable = self.durable.as_mut().expect("a node with a disk");
         durable.drafts += 1;

@@ -320,7 +320,7 @@ impl Durable {
     fn begin_file(&mut self, draft: Draft, frames: &[u8]) -> Vec<DiskOperation> {
         let before = journal::path(self.file);
         self.file += 1;
-        let (operations, length) = draft.finish((journal::path(self.file), before), frames);
+        let (operations, length) = draft.finish(journal::path(self.file), before, frames);
         self.length = length;
         operations
     }

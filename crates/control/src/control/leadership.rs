@@ -810,7 +810,8 @@ impl Control {
         &mut self,
         ctx: &mut Ctx<'_>,
         node: NodeId,
-        (of, number): (KnownState, u32),
+        of: KnownState,
+        number: u32,
     ) {
         let term = self.consensus.term();
         let Some(leadership) = &mut self.leadership else { return };

@@ -59,7 +59,8 @@ impl Control {
         &mut self,
         ctx: &mut Ctx<'_>,
         from: Address,
-        (term, sequence): (Term, u64),
+        term: Term,
+        sequence: u64,
         protocol: u16,
         durable: Epoch,
     ) {

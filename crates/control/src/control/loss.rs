@@ -127,7 +127,7 @@ impl Control {
             return epoch.is_some();
         }
         let Some(accepted) = epoch.filter(|epoch| self.accepts(*epoch)) else {
-            let text = self.refusal(back, epoch, (durable, witness));
+            let text = self.refusal(back, epoch, durable, witness);
             self.refuse_restart(ctx, epoch.unwrap_or(Epoch(0)), text);
             return false;
         };
@@ -152,7 +152,8 @@ impl Control {
         &self,
         back: &BTreeMap<NodeId, NodeLife>,
         epoch: Option<Epoch>,
-        (durable, witness): (Epoch, NodeId),
+        durable: Epoch,
+        witness: NodeId,
     ) -> String {
         let slots = || self.state.used_slots();
         let sources: BTreeSet<NodeId> = slots().flat_map(|slot| slot.sources()).collect();

@@ -72,7 +72,8 @@ impl Control {
         &mut self,
         ctx: &mut Ctx<'_>,
         from: Address,
-        (incarnation, number): (Incarnation, u64),
+        incarnation: Incarnation,
+        number: u64,
         news: News,
     ) {
         let known = self.bulletin.known.entry(from.node).or_insert((incarnation, 0));

@@ -320,7 +320,9 @@ impl Control {
         &mut self,
         ctx: &mut Ctx<'_>,
         from: Address,
-        (term, last, config): (Term, LogPosition, ClusterConfig),
+        term: Term,
+        last: LogPosition,
+        config: ClusterConfig,
         piece: StatePiece,
     ) {
         let of = KnownState { cluster: piece.id, index: piece.index };

@@ -125,10 +125,20 @@ impl Quiescence {
 pub(super) struct Quieting {
     /// Counts what was asked of them.
     number: u64,
-    /// Who asked, in which term, and the number of its attempt.
-    asked: Option<(NodeId, Term, u64)>,
+    /// Who has asked last, unless that is answered.
+    asked: Option<Asked>,
     /// Workers that have nothing open.
     quiet: BTreeSet<WorkerId>,
+}
+
+/// Who asks a member for a quiet moment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    pub(super) leader: NodeId,
+    /// The leader's term.
+    pub(super) term: Term,
+    /// The number of its attempt.
+    pub(super) attempt: u64,
 }
 
 impl Control {
@@ -163,7 +173,7 @@ impl Control {
                 wish.again_at = now + self.config.lock_timeout.times(2);
                 wish.ready = wish.failed >= ATTEMPTS;
                 let ready = wish.ready;
-                self.send_quiesce(ctx, (node, incarnation), Duration::ZERO);
+                self.send_quiesce(ctx, node, incarnation, Duration::ZERO);
                 ready
             }
             None if now < wish.again_at => false,
@@ -174,7 +184,7 @@ impl Control {
                 let leadership = self.leadership.as_mut().expect("checked above");
                 leadership.quiescence.attempt = Some(attempt);
                 // Until the change is known everywhere, which is after it is proposed.
-                self.send_quiesce(ctx, (node, incarnation), span.times(2));
+                self.send_quiesce(ctx, node, incarnation, span.times(2));
                 fault_point!(ctx, "control: asked for a quiet moment");
                 false
             }
@@ -219,7 +229,8 @@ impl Control {
     fn send_quiesce(
         &mut self,
         ctx: &mut Ctx<'_>,
-        (node, incarnation): (NodeId, Incarnation),
+        node: NodeId,
+        incarnation: Incarnation,
         span: Duration,
     ) {
         let term = self.consensus.term();
@@ -235,12 +246,12 @@ impl Control {
     pub(super) fn receive_quiesce(
         &mut self,
         ctx: &mut Ctx<'_>,
-        from: Address,
-        (term, attempt): (Term, u64),
-        (node, incarnation): (NodeId, Incarnation),
+        asked: Asked,
+        node: NodeId,
+        incarnation: Incarnation,
         span: Duration,
     ) {
-        let Some(number) = self.quieting_for(from, (term, attempt)) else { return };
+        let Some(number) = self.quieting_for(asked) else { return };
         let quiesce = CoordinatorMessage::Quiesce { number, node, incarnation, span };
         self.tell_workers(ctx, ActorKind::Coordinator, &Message::Coordinator(quiesce));
     }
@@ -249,25 +260,22 @@ impl Control {
     pub(super) fn receive_quiesce_held(
         &mut self,
         ctx: &mut Ctx<'_>,
-        from: Address,
-        asked: (Term, u64),
+        asked: Asked,
         since: ControlIndex,
     ) {
-        let Some(number) = self.quieting_for(from, asked) else { return };
+        let Some(number) = self.quieting_for(asked) else { return };
         let quiesce = CoordinatorMessage::QuiesceHeld { number, since };
         self.tell_workers(ctx, ActorKind::Coordinator, &Message::Coordinator(quiesce));
     }
 
-    /// The number of what this node's coordinators are to be asked for, by a leader's term and
-    /// attempt.
-    fn quieting_for(&mut self, from: Address, asked: (Term, u64)) -> Option<u64> {
-        let (term, attempt) = asked;
+    /// The number of what this node's coordinators are to be asked for.
+    fn quieting_for(&mut self, asked: Asked) -> Option<u64> {
         // It may be the first that is heard of a new leader.
-        if term < self.consensus.term() || self.role != NodeRole::Data {
+        if asked.term < self.consensus.term() || self.role != NodeRole::Data {
             return None;
         }
         self.quieting.number += 1;
-        self.quieting.asked = Some((from.node, term, attempt));
+        self.quieting.asked = Some(asked);
         self.quieting.quiet.clear();
         Some(self.quieting.number)
     }
@@ -287,7 +295,7 @@ impl Control {
         if self.quieting.quiet.len() < usize::from(self.workers) {
             return;
         }
-        if let Some((leader, term, attempt)) = self.quieting.asked.take() {
+        if let Some(Asked { leader, term, attempt }) = self.quieting.asked.take() {
             let incarnation = self.incarnation;
             self.tell(ctx, leader, ControlMessage::Quiet { term, attempt, incarnation });
         }
@@ -298,7 +306,8 @@ impl Control {
         &mut self,
         ctx: &mut Ctx<'_>,
         from: Address,
-        (term, attempt): (Term, u64),
+        term: Term,
+        attempt: u64,
         incarnation: Incarnation,
     ) {
         if term != self.consensus.term() || self.state.member(from.node, incarnation).is_none() {

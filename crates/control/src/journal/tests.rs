@@ -9,7 +9,7 @@ fn base(index: u64) -> Record {
     let mut config = ClusterConfig::new();
     config.voters = BTreeSet::from([Voter::new(1), Voter::new(2)]);
     config.non_voters = BTreeSet::from([Voter::new(9)]);
-    Record::base(ClusterId(7), Incarnation(4), (last, &config), &ClusterState::default())
+    Record::base(ClusterId(7), Incarnation(4), last, &config, &ClusterState::default())
 }
 
 fn append(after: u64, terms: &[u64]) -> Record {
@@ -126,7 +126,7 @@ fn with_tables(count: usize) -> (ClusterState, Vec<Vec<u8>>) {
         state.accounts.insert(format!("u{number}").into(), description);
     }
     let last = LogPosition { term: Term::new(3), index: LogIndex::new(10) };
-    let base = Record::base(ClusterId(7), Incarnation(4), (last, &ClusterConfig::new()), &state);
+    let base = Record::base(ClusterId(7), Incarnation(4), last, &ClusterConfig::new(), &state);
     let pieces = model::cluster::Pieces::of(Arc::new(state.clone())).map(Record::Piece);
     let frames = std::iter::once(base).chain(pieces).map(|record| {
         let mut bytes = Vec::new();

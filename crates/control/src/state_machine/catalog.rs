@@ -46,8 +46,8 @@ pub(super) fn change(
     match change {
         SchemaChange::CreateTable { .. } => create_table(state, change, Place::Own),
         SchemaChange::AddColumns { table, columns, large, description } => {
-            let added = (&columns[..], large.as_deref(), description.as_ref());
-            add_columns(state, *table, added, Place::Own)
+            let (large, description) = (large.as_deref(), description.as_ref());
+            add_columns(state, *table, columns, large, description, Place::Own)
         }
         SchemaChange::Describe { table, version, renamed, description } => {
             describe(state, *table, *version, renamed, description)
@@ -102,8 +102,8 @@ fn colocating(state: &mut ClusterState, change: &SchemaChange) -> Result<TableId
     match change {
         SchemaChange::CreateTable { .. } => create_table(state, change, Place::Colocated),
         SchemaChange::AddColumns { table, columns, large, description } => {
-            let added = (&columns[..], large.as_deref(), description.as_ref());
-            add_columns(state, *table, added, Place::Colocated)
+            let (large, description) = (large.as_deref(), description.as_ref());
+            add_columns(state, *table, columns, large, description, Place::Colocated)
         }
         SchemaChange::TruncateTable { table } => {
             names::truncate_table(state, *table, Place::Colocated)
@@ -213,7 +213,9 @@ fn create_table(
 fn add_columns(
     state: &mut ClusterState,
     id: TableId,
-    (added, large, description): (&[Column], Option<&LargeForm>, Option<&Description>),
+    added: &[Column],
+    large: Option<&LargeForm>,
+    description: Option<&Description>,
     parts: Place,
 ) -> Result<TableId, ErrorCode> {
     let mut table = base_table(state, id)?;

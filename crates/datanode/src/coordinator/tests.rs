@@ -111,7 +111,7 @@ impl World {
             cluster: Arc::new(cluster()),
             lease,
             epochs: EpochView { current: Epoch(5), ..EpochView::default() },
-            ..Shared::new((NodeId(1), Incarnation(1)), (WorkerId(0), 1), Arc::new(config))
+            ..Shared::new(NodeId(1), Incarnation(1), WorkerId(0), 1, Arc::new(config))
         };
         Self { coordinator: Coordinator::new(), shared }
     }

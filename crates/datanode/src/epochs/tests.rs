@@ -38,7 +38,7 @@ impl World {
             now: Instant::from_nanos(1_000_000_000),
             cluster: Arc::new(cluster),
             lease,
-            ..Shared::new((NodeId(1), Incarnation(1)), (WorkerId(0), 1), Arc::new(config))
+            ..Shared::new(NodeId(1), Incarnation(1), WorkerId(0), 1, Arc::new(config))
         };
         let mut world = Self { epochs: Epochs::new(), shared };
         let mut ctx = Ctx::new(&mut world.shared, ActorKind::Epochs);

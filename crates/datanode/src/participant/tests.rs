@@ -206,7 +206,7 @@ impl World {
 
     fn start(&mut self, node: u16, incarnation: u64, config: Config) {
         let disk = config.disk.then(VecDeque::new);
-        let life = (NodeId(node), Incarnation(incarnation));
+        let (own, incarnation) = (NodeId(node), Incarnation(incarnation));
         let lease = LeaseCell::default();
         lease.set(Instant::FAR_FUTURE);
         let shared = Shared {
@@ -215,7 +215,7 @@ impl World {
             lease,
             epochs: EpochView { current: self.epoch, ..EpochView::default() },
             disk,
-            ..Shared::new(life, (WorkerId(0), 1), Arc::new(config))
+            ..Shared::new(own, incarnation, WorkerId(0), 1, Arc::new(config))
         };
         self.nodes.insert(node, Node { participant: Participant::new(), shared });
         self.turn(node, |participant, ctx| {

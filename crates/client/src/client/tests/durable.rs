@@ -6,22 +6,31 @@ use wire::{ClientReply, ClientRequest, Message};
 use super::Sim;
 use crate::event::ClientResult;
 
+/// A request that was sent.
+struct Asked {
+    to: Address,
+    request: u64,
+    /// It is a look only.
+    peek: bool,
+}
+
 impl Sim {
-    /// Takes the request that was sent: to whom, its number, whether it is a look only.
-    fn durable_asked(&mut self) -> (Address, u64, bool) {
+    /// Takes the request that was sent.
+    fn durable_asked(&mut self) -> Asked {
         let (to, message) = self.next_sent();
         let Message::Request(ClientRequest::AwaitDurable { request, peek, epoch, .. }) = message
         else {
             panic!("{message:?}")
         };
         assert_eq!(epoch, Epoch(20));
-        (to, request, peek)
+        Asked { to, request, peek }
     }
 
-    fn durable_answer(&mut self, (from, request, _): (Address, u64, bool), result: Answer) {
+    fn durable_answer(&mut self, asked: Asked, result: Answer) {
+        let Asked { to, request, .. } = asked;
         let session = self.client.session_id(self.session).expect("it is open");
         let reply = ClientReply::Durable { session, request, result };
-        self.deliver(from, Message::Reply(reply));
+        self.deliver(to, Message::Reply(reply));
     }
 
     fn await_epoch(&mut self, peek: bool) {
@@ -36,10 +45,10 @@ fn a_lost_coordinator_is_replaced() {
     let mut sim = Sim::new();
     sim.await_epoch(false);
     let first = sim.durable_asked();
-    assert!(!first.2);
-    sim.link_down(first.0.node, false);
+    assert!(!first.peek);
+    sim.link_down(first.to.node, false);
     let second = sim.durable_asked();
-    assert_ne!((first.0.node, first.1), (second.0.node, second.1));
+    assert_ne!((first.to.node, first.request), (second.to.node, second.request));
     // The first one answers after all, to a question that is not asked any more.
     sim.durable_answer(first, Ok(Epoch(30)));
     sim.no_event();
@@ -65,7 +74,7 @@ fn a_look_takes_what_it_gets() {
     let mut sim = Sim::new();
     sim.await_epoch(true);
     let asked = sim.durable_asked();
-    assert!(asked.2);
+    assert!(asked.peek);
     sim.durable_answer(asked, Ok(Epoch(3)));
     assert_eq!(sim.event(), ClientResult::Durable(Epoch(3)));
 }

@@ -188,7 +188,7 @@ impl World {
             prng: self.prng.fork(),
             faults,
             mutation: self.mutation,
-            ..Shared::new((node, incarnation), (WorkerId(0), workers), self.config.clone())
+            ..Shared::new(node, incarnation, WorkerId(0), workers, self.config.clone())
         };
         let mut control = Control::new(self.config.clone(), node, incarnation, role, workers);
         if self.older.contains(&node) {
