@@ -206,8 +206,10 @@ impl Comparison {
     /// Compares two values with their types; `None` when one is NULL or cannot be compared.
     pub fn compare(
         &self,
-        (a, a_type): (&Datum, &SqlType),
-        (b, b_type): (&Datum, &SqlType),
+        a: &Datum,
+        a_type: &SqlType,
+        b: &Datum,
+        b_type: &SqlType,
         context: &mut EvalContext,
     ) -> Result<Option<Ordering>, SqlError> {
         Ok(Some(match (self, a, b) {
@@ -241,7 +243,7 @@ impl Comparison {
                 let Some(b) = convert::to_time(b, b_type, context)? else { return Ok(None) };
                 a.cmp(&b)
             }
-            (Self::Json, ..) => crate::function::compare_json((a, a_type), (b, b_type))?,
+            (Self::Json, ..) => crate::function::compare_json(a, a_type, b, b_type)?,
         }))
     }
 

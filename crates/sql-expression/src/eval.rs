@@ -192,9 +192,8 @@ impl Case {
                 for branch in &self.branches {
                     context.step(1)?;
                     let when = branch.when.unrounded(row, context)?;
-                    let left = (&*value, operand.sql_type());
-                    let right = (&*when, branch.when.sql_type());
-                    let order = branch.comparison.compare(left, right, context)?;
+                    let (left, right) = (operand.sql_type(), branch.when.sql_type());
+                    let order = branch.comparison.compare(&value, left, &when, right, context)?;
                     if order.is_some_and(|order| order.is_eq()) {
                         return Ok(Some(&branch.then));
                     }
@@ -284,7 +283,7 @@ fn compare_truth(
     if *op == BinaryOp::NullSafeEqual && (a.is_null() || b.is_null()) {
         return Ok(Some(a.is_null() && b.is_null()));
     }
-    let order = comparison.compare((&a, left.sql_type()), (&b, right.sql_type()), context)?;
+    let order = comparison.compare(&a, left.sql_type(), &b, right.sql_type(), context)?;
     if order.is_none() && *op == BinaryOp::NullSafeEqual {
         return Ok(Some(false));
     }
@@ -301,15 +300,16 @@ fn between_truth(
     if value.is_null() {
         return Ok(None);
     }
-    let side = (&*value, operand.sql_type());
+    let sql_type = operand.sql_type();
     let bound = low.unrounded(row, context)?;
-    let above = first.compare(side, (&bound, low.sql_type()), context)?.map(|order| order.is_ge());
+    let above = first.compare(&value, sql_type, &bound, low.sql_type(), context)?;
+    let above = above.map(|order| order.is_ge());
     if above == Some(false) {
         return Ok(Some(*negated));
     }
     let bound = high.unrounded(row, context)?;
-    let below =
-        second.compare(side, (&bound, high.sql_type()), context)?.map(|order| order.is_le());
+    let below = second.compare(&value, sql_type, &bound, high.sql_type(), context)?;
+    let below = below.map(|order| order.is_le());
     Ok(match (above, below) {
         (_, Some(false)) => Some(*negated),
         (Some(true), Some(true)) => Some(!*negated),
@@ -339,12 +339,12 @@ fn in_list(
             return Ok(found.map(|found| found != list.negated));
         }
     }
-    let side = (&*value, list.operand.sql_type());
+    let sql_type = list.operand.sql_type();
     let mut unknown = false;
     for (element, comparison) in &list.list {
         context.step(1)?;
         let other = element.compared(*comparison, row, context)?;
-        match comparison.compare(side, (&other, element.sql_type()), context)? {
+        match comparison.compare(&value, sql_type, &other, element.sql_type(), context)? {
             Some(order) if order.is_eq() => return Ok(Some(!list.negated)),
             Some(_) => {}
             None => unknown = true,

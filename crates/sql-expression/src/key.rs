@@ -98,7 +98,7 @@ pub fn compare_values(a: &Datum, b: &Datum, sql_type: &SqlType) -> Ordering {
         (Datum::DateTime(a), Datum::DateTime(b)) => a.cmp(b),
         (Datum::Time(a), Datum::Time(b)) => a.cmp(b),
         (Datum::Json(_), Datum::Json(_)) => {
-            crate::function::compare_json((a, sql_type), (b, sql_type)).unwrap_or(Ordering::Equal)
+            crate::function::compare_json(a, sql_type, b, sql_type).unwrap_or(Ordering::Equal)
         }
         // Values that an expression gave in another kind than its type says: by their text.
         _ => {

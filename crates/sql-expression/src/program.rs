@@ -52,7 +52,11 @@ pub struct ProgramColumn {
 const DIGITS_MAX: u32 = 38;
 
 /// A node with its meaning.
-type Value = (NodeNumber, Form);
+#[derive(Clone, Copy)]
+struct Value {
+    node: NodeNumber,
+    form: Form,
+}
 
 /// Makes a program, part by part. A part that has no translation leaves nothing behind that counts.
 pub struct ProgramBuilder<'c> {
@@ -132,7 +136,7 @@ impl<'c> ProgramBuilder<'c> {
 
     /// Adds a column of the result: the values of a column as they are stored.
     pub fn give_column(&mut self, place: usize) -> Option<()> {
-        let (node, _) = self.column(place)?;
+        let node = self.column(place)?.node;
         let Yield::Rows(nodes) = &mut self.program.yields else { return None };
         nodes.push(node);
         Some(())
@@ -140,7 +144,7 @@ impl<'c> ProgramBuilder<'c> {
 
     /// Adds a column of the result: the values of an expression, in this form.
     pub fn give_value(&mut self, expression: &Expression) -> Option<Form> {
-        let (node, form) = self.value(expression)?;
+        let Value { node, form } = self.value(expression)?;
         let Yield::Rows(nodes) = &mut self.program.yields else { return None };
         nodes.push(node);
         Some(form)
@@ -152,9 +156,9 @@ impl<'c> ProgramBuilder<'c> {
         let mut top = Vec::with_capacity(keys.len());
         for (expression, descending) in keys {
             let (node, collation) = match self.value(expression) {
-                Some((_, Form::Stored)) | None => return false,
-                Some((node, Form::Text(id))) => (node, id),
-                Some((node, _)) => (node, CollationId::BINARY),
+                Some(Value { form: Form::Stored, .. }) | None => return false,
+                Some(Value { node, form: Form::Text(id) }) => (node, id),
+                Some(value) => (value.node, CollationId::BINARY),
             };
             top.push(TopKey { node, descending: *descending, collation: collation.0 });
         }
@@ -168,7 +172,7 @@ impl<'c> ProgramBuilder<'c> {
         let (mut group, mut forms) = (Vec::with_capacity(keys.len()), Vec::new());
         self.obstacle = None;
         for key in keys {
-            let (node, form) = self.value(key)?;
+            let Value { node, form } = self.value(key)?;
             let collation = match form {
                 Form::Text(id) => id,
                 _ => CollationId::BINARY,
@@ -182,7 +186,7 @@ impl<'c> ProgramBuilder<'c> {
 
     /// Adds a column of the result of groups: the value of a column in some row of the group.
     pub fn give_first(&mut self, place: usize) -> Option<()> {
-        let (node, _) = self.column(place)?;
+        let node = self.column(place)?.node;
         self.aggregate(vector::AggregateFunction::First, Some(node), CollationId::BINARY)
     }
 
@@ -208,13 +212,13 @@ impl<'c> ProgramBuilder<'c> {
             [value] => Some(self.value(value)?),
             _ => return self.blame_aggregate("it has several arguments"),
         };
-        let node = value.map(|(node, _)| node);
+        let node = value.map(|value| value.node);
         let (function, collation) = match (call.function, value) {
             (AggregateFunction::Count, _) => {
                 self.aggregate(A::Count, node, CollationId::BINARY)?;
                 return Some(None);
             }
-            (AggregateFunction::Sum | AggregateFunction::Avg, Some((_, form))) => {
+            (AggregateFunction::Sum | AggregateFunction::Avg, Some(Value { form, .. })) => {
                 let is_double = call.result.sql_type.kind == TypeKind::Double;
                 let fits = match form {
                     Form::Float => is_double,
@@ -226,7 +230,7 @@ impl<'c> ProgramBuilder<'c> {
                 }
                 (A::Sum, CollationId::BINARY)
             }
-            (AggregateFunction::Min | AggregateFunction::Max, Some((_, form))) => {
+            (AggregateFunction::Min | AggregateFunction::Max, Some(Value { form, .. })) => {
                 let collation = match form {
                     Form::Stored => {
                         return self.blame_aggregate("data nodes do not compare this type");
@@ -241,7 +245,7 @@ impl<'c> ProgramBuilder<'c> {
         };
         self.aggregate(A::Count, node, CollationId::BINARY)?;
         self.aggregate(function, node, collation)?;
-        Some(value.map(|(_, form)| form))
+        Some(value.map(|value| value.form))
     }
 
     /// Adds a column of the result to this program and to the one for the rows of the other side of
@@ -250,37 +254,38 @@ impl<'c> ProgramBuilder<'c> {
     pub fn give_key(
         &mut self,
         other: &mut Self,
-        (left, right): (&Expression, &Expression),
+        left: &Expression,
+        right: &Expression,
         comparison: Comparison,
     ) -> Option<CollationId> {
         let (a, b) = (self.value(left)?, other.column(right.as_column()? as usize)?);
         let (a, b, collation) = match comparison {
-            Comparison::Text(id) => match (a.1, b.1) {
-                (Form::Text(_), Form::Text(_)) => (a.0, b.0, id),
+            Comparison::Text(id) => match (a.form, b.form) {
+                (Form::Text(_), Form::Text(_)) => (a.node, b.node, id),
                 _ => return None,
             },
-            _ if a.1 == b.1 && !matches!(a.1, Form::Stored | Form::Text(_)) => {
-                (a.0, b.0, CollationId::BINARY)
+            _ if a.form == b.form && !matches!(a.form, Form::Stored | Form::Text(_)) => {
+                (a.node, b.node, CollationId::BINARY)
             }
             Comparison::Int | Comparison::Decimal => {
-                let scale = a.1.scale()?.max(b.1.scale()?);
+                let scale = a.form.scale()?.max(b.form.scale()?);
                 let fits = |side: &Expression, form: Form| {
                     let digits =
                         if side.sql_type().kind.is_integer() { 20 } else { side.sql_type().length };
                     digits + u32::from(scale - form.scale().unwrap_or(0)) <= DIGITS_MAX
                 };
-                if !fits(left, a.1) || !fits(right, b.1) {
+                if !fits(left, a.form) || !fits(right, b.form) {
                     return None;
                 }
                 (self.scaled(a, scale)?, other.scaled(b, scale)?, CollationId::BINARY)
             }
             Comparison::Double => (self.float(a)?, other.float(b)?, CollationId::BINARY),
-            Comparison::DateTime => match (a.1, b.1) {
+            Comparison::DateTime => match (a.form, b.form) {
                 (Form::Date, Form::DateTime) => {
-                    (self.add(Step::Midnight(a.0))?, b.0, CollationId::BINARY)
+                    (self.add(Step::Midnight(a.node))?, b.node, CollationId::BINARY)
                 }
                 (Form::DateTime, Form::Date) => {
-                    (a.0, other.add(Step::Midnight(b.0))?, CollationId::BINARY)
+                    (a.node, other.add(Step::Midnight(b.node))?, CollationId::BINARY)
                 }
                 _ => return None,
             },
@@ -328,7 +333,7 @@ impl<'c> ProgramBuilder<'c> {
         let column = self.columns.get(place)?.as_ref()?;
         let input = self.columns[..place].iter().flatten().count();
         let node = self.add(Step::Input(u16::try_from(input).ok()?))?;
-        Some((node, Form::of(&column.sql_type)))
+        Some(Value { node, form: Form::of(&column.sql_type) })
     }
 
     fn value(&mut self, expression: &Expression) -> Option<Value> {
@@ -361,7 +366,7 @@ impl<'c> ProgramBuilder<'c> {
             | Node::Compare(_)
             | Node::Between(_)
             | Node::InList(_)
-            | Node::Like(_) => Some((self.truth(expression)?, Form::Int)),
+            | Node::Like(_) => Some(Value { node: self.truth(expression)?, form: Form::Int }),
             _ => None,
         }
     }
@@ -382,7 +387,7 @@ impl<'c> ProgramBuilder<'c> {
             Some(scalar) => Step::Constant(scalar),
             None => Step::Null(kind_of_form(form)),
         };
-        Some((self.add(step)?, form))
+        Some(Value { node: self.add(step)?, form })
     }
 
     /// Likewise, as a value; nothing inside for NULL.
@@ -429,7 +434,8 @@ impl<'c> ProgramBuilder<'c> {
     }
 
     /// A whole number or decimal as decimal of this scale.
-    fn scaled(&mut self, (node, form): Value, scale: u8) -> Option<NodeNumber> {
+    fn scaled(&mut self, value: Value, scale: u8) -> Option<NodeNumber> {
+        let Value { node, form } = value;
         let has = match form {
             Form::Int | Form::UInt => 0,
             Form::Decimal(has) if has == scale => return Some(node),
@@ -451,36 +457,36 @@ impl<'c> ProgramBuilder<'c> {
     }
 
     /// A number as floating-point number; a decimal is not rounded here as it is there.
-    fn float(&mut self, (node, form): Value) -> Option<NodeNumber> {
-        match form {
-            Form::Float => Some(node),
-            Form::Int | Form::UInt => self.add(Step::Float(node)),
+    fn float(&mut self, value: Value) -> Option<NodeNumber> {
+        match value.form {
+            Form::Float => Some(value.node),
+            Form::Int | Form::UInt => self.add(Step::Float(value.node)),
             _ => None,
         }
     }
 
     /// Two whole numbers in a kind that both have.
     fn whole(&mut self, a: Value, b: Value) -> Option<(NodeNumber, NodeNumber)> {
-        let (a, b) = match (a.1, b.1) {
+        let (a, b) = match (a.form, b.form) {
             (Form::Int, Form::UInt) => (self.without_sign(a), b),
             (Form::UInt, Form::Int) => (a, self.without_sign(b)),
             _ => (a, b),
         };
-        match (a.1, b.1) {
-            (Form::Int, Form::Int) | (Form::UInt, Form::UInt) => Some((a.0, b.0)),
+        match (a.form, b.form) {
+            (Form::Int, Form::Int) | (Form::UInt, Form::UInt) => Some((a.node, b.node)),
             _ => Some((self.scaled(a, 0)?, self.scaled(b, 0)?)),
         }
     }
 
     /// A constant that is not negative as unsigned integer; everything else as it is.
-    fn without_sign(&mut self, (node, form): Value) -> Value {
-        if let Step::Constant(Scalar::Int(number)) = self.program.nodes[usize::from(node)]
+    fn without_sign(&mut self, value: Value) -> Value {
+        if let Step::Constant(Scalar::Int(number)) = self.program.nodes[usize::from(value.node)]
             && let Ok(number) = u64::try_from(number)
             && let Some(node) = self.add(Step::Constant(Scalar::UInt(number)))
         {
-            return (node, Form::UInt);
+            return Value { node, form: Form::UInt };
         }
-        (node, form)
+        value
     }
 
     fn arithmetic(&mut self, whole: &Expression, both: &Arithmetic) -> Option<Value> {
@@ -495,7 +501,7 @@ impl<'c> ProgramBuilder<'c> {
         let (step, form) = match sql_type.kind {
             TypeKind::Double => (step(self.float(left)?, self.float(right)?)?, Form::Float),
             TypeKind::Decimal => {
-                let (a, b) = (left.1.scale()?, right.1.scale()?);
+                let (a, b) = (left.form.scale()?, right.form.scale()?);
                 let (scale, to) = match both.op {
                     BinaryOp::Multiply => (a.checked_add(b)?, (a, b)),
                     _ => (a.max(b), (a.max(b), a.max(b))),
@@ -517,25 +523,25 @@ impl<'c> ProgramBuilder<'c> {
                 } else {
                     (left, right)
                 };
-                if left.1 != kind || right.1 != kind {
+                if left.form != kind || right.form != kind {
                     return None;
                 }
-                (step(left.0, right.0)?, form)
+                (step(left.node, right.node)?, form)
             }
             _ => return None,
         };
-        Some((self.add(step)?, form))
+        Some(Value { node: self.add(step)?, form })
     }
 
     fn negate(&mut self, whole: &Expression, operand: &Expression) -> Option<Value> {
-        let (node, form) = self.value(operand)?;
+        let Value { node, form } = self.value(operand)?;
         let zero = match (form, &whole.result.sql_type.kind) {
             (Form::Int, TypeKind::BigInt) if !whole.result.sql_type.unsigned => Scalar::Int(0),
             (Form::Decimal(_), TypeKind::Decimal) => Scalar::Decimal(Whole(0)),
             _ => return None,
         };
         let zero = self.add(Step::Constant(zero))?;
-        Some((self.add(Step::Subtract(zero, node))?, form))
+        Some(Value { node: self.add(Step::Subtract(zero, node))?, form })
     }
 
     fn call(&mut self, call: &Call) -> Option<Value> {
@@ -555,13 +561,13 @@ impl<'c> ProgramBuilder<'c> {
             }
             _ => return None,
         };
-        let (operand, form) = self.value(date)?;
+        let Value { node: operand, form } = self.value(date)?;
         let timed = match form {
             Form::Date => false,
             Form::DateTime => true,
             _ => return None,
         };
-        Some((self.add(Step::Part { operand, part, timed })?, Form::Int))
+        Some(Value { node: self.add(Step::Part { operand, part, timed })?, form: Form::Int })
     }
 
     fn case(&mut self, whole: &Expression, case: &Case) -> Option<Value> {
@@ -583,7 +589,7 @@ impl<'c> ProgramBuilder<'c> {
             Some(value) => self.value_as(value, form)?,
             None => self.add(Step::Null(kind_of_form(form)))?,
         };
-        Some((self.add(Step::Case { branches, otherwise })?, form))
+        Some(Value { node: self.add(Step::Case { branches, otherwise })?, form })
     }
 
     /// A value in the form of another that it is a case of.
@@ -596,11 +602,11 @@ impl<'c> ProgramBuilder<'c> {
         match form {
             Form::Decimal(scale) => self.scaled(value, scale),
             Form::Float => self.float(value),
-            Form::Text(_) if matches!(value.1, Form::Text(_)) => Some(value.0),
+            Form::Text(_) if matches!(value.form, Form::Text(_)) => Some(value.node),
             Form::Int | Form::UInt | Form::Date | Form::DateTime | Form::Time
-                if value.1 == form =>
+                if value.form == form =>
             {
-                Some(value.0)
+                Some(value.node)
             }
             _ => None,
         }
@@ -626,7 +632,7 @@ impl<'c> ProgramBuilder<'c> {
             Node::And(list) => (Step::And(all(self, list)?), false),
             Node::Or(list) => (Step::Or(all(self, list)?), false),
             Node::Not(operand) => (Step::Not(self.truth(operand)?), false),
-            Node::IsNull(operand) => (Step::IsNull(self.value(operand)?.0), false),
+            Node::IsNull(operand) => (Step::IsNull(self.value(operand)?.node), false),
             Node::IsTruth { operand, value, negated } => {
                 let mut truth = self.truth(operand)?;
                 let null = self.add(Step::IsNull(truth))?;
@@ -652,7 +658,7 @@ impl<'c> ProgramBuilder<'c> {
             }
             Node::InList(list) => (self.in_list(list)?, list.negated),
             Node::Like(like) => {
-                let (operand, form) = self.value(&like.operand)?;
+                let Value { node: operand, form } = self.value(&like.operand)?;
                 let (pattern, of) = self.scalar(&like.pattern)?;
                 let (Form::Text(_), Form::Text(_), Some(Scalar::Bytes(pattern))) =
                     (form, of, pattern)
@@ -670,7 +676,7 @@ impl<'c> ProgramBuilder<'c> {
 
     /// Whether a number is not zero.
     fn nonzero(&mut self, expression: &Expression) -> Option<NodeNumber> {
-        let (left, form) = self.value(expression)?;
+        let Value { node: left, form } = self.value(expression)?;
         let zero = match form {
             Form::Int => Scalar::Int(0),
             Form::UInt => Scalar::UInt(0),
@@ -726,22 +732,22 @@ impl<'c> ProgramBuilder<'c> {
         let (a, b) = match comparison {
             Comparison::Int => self.whole(a, b)?,
             Comparison::Decimal => {
-                let scale = a.1.scale()?.max(b.1.scale()?);
+                let scale = a.form.scale()?.max(b.form.scale()?);
                 (self.scaled(a, scale)?, self.scaled(b, scale)?)
             }
             Comparison::Double => (self.float(a)?, self.float(b)?),
-            Comparison::Text(id) => match (a.1, b.1) {
-                (Form::Text(_), Form::Text(_)) => return Some((a.0, b.0, id.0)),
+            Comparison::Text(id) => match (a.form, b.form) {
+                (Form::Text(_), Form::Text(_)) => return Some((a.node, b.node, id.0)),
                 _ => return None,
             },
-            Comparison::DateTime => match (a.1, b.1) {
-                (Form::Date, Form::Date) | (Form::DateTime, Form::DateTime) => (a.0, b.0),
-                (Form::Date, Form::DateTime) => (self.add(Step::Midnight(a.0))?, b.0),
-                (Form::DateTime, Form::Date) => (a.0, self.add(Step::Midnight(b.0))?),
+            Comparison::DateTime => match (a.form, b.form) {
+                (Form::Date, Form::Date) | (Form::DateTime, Form::DateTime) => (a.node, b.node),
+                (Form::Date, Form::DateTime) => (self.add(Step::Midnight(a.node))?, b.node),
+                (Form::DateTime, Form::Date) => (a.node, self.add(Step::Midnight(b.node))?),
                 _ => return None,
             },
-            Comparison::Time => match (a.1, b.1) {
-                (Form::Time, Form::Time) => (a.0, b.0),
+            Comparison::Time => match (a.form, b.form) {
+                (Form::Time, Form::Time) => (a.node, b.node),
                 _ => return None,
             },
             Comparison::Json => return None,
@@ -765,7 +771,7 @@ impl<'c> ProgramBuilder<'c> {
 
     /// A list of constants that are of the operand's kind as they are.
     fn in_constants(&mut self, list: &InList) -> Option<Step> {
-        let (operand, form) = self.value(&list.operand)?;
+        let Value { node: operand, form } = self.value(&list.operand)?;
         let mut collation = CollationId::BINARY;
         let (mut scalars, mut with_null) = (Vec::with_capacity(list.list.len()), false);
         for (element, comparison) in &list.list {

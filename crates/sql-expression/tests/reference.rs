@@ -78,7 +78,7 @@ fn code(text: &str) -> String {
     format!("{fence}{}{fence}", text.replace('|', "\\|"))
 }
 
-fn arguments((least, most): (u8, Option<u8>)) -> String {
+fn arguments(least: u8, most: Option<u8>) -> String {
     match most {
         None => format!("{least} or more"),
         Some(most) if most == least => format!("{least}"),
@@ -107,7 +107,8 @@ fn the_page_lists_the_tables() {
             names.iter().map(|name| format!("{mark}{}{mark}", name.to_uppercase())).collect();
         let (asked, value) = example(&function, &cases)
             .map_or_else(Default::default, |(asked, value)| (code(&asked), code(&value)));
-        let arguments = arguments(function.arguments);
+        let (least, most) = function.arguments;
+        let arguments = arguments(least, most);
         writeln!(text, "| {} | {arguments} | {asked} | {value} |", names.join(", ")).unwrap();
     }
     if std::env::var_os("UPDATE").is_some() {

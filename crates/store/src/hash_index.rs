@@ -301,9 +301,9 @@ impl HashIndex {
         let low_len = low_len as u32;
         let (depth, high_len) = (old.depth + 1, old.len - low_len);
         let low = source.entries().take(low_len as usize);
-        let low = Segment::build(low, (low_len, self.room_for(low_len)), depth);
+        let low = Segment::build(low, low_len, self.room_for(low_len), depth);
         let high = source.entries().skip(low_len as usize);
-        let high = Segment::build(high, (high_len, self.room_for(high_len)), depth);
+        let high = Segment::build(high, high_len, self.room_for(high_len), depth);
         self.slot_count += high.slots().len();
         self.replace(id, low);
         let high_id = self.name_segment(high);
@@ -329,7 +329,7 @@ impl HashIndex {
         }
         assert!(low_id != high_id, "buddies differ");
         let entries = low.entries().chain(high.entries());
-        let merged = Segment::build(entries, (len, self.room_for(len)), depth - 1);
+        let merged = Segment::build(entries, len, self.room_for(len), depth - 1);
         self.slot_count -= high.slots().len();
         self.segments[high_id as usize] = Segment::vacant();
         self.free_segments.push(high_id);
@@ -352,7 +352,7 @@ impl HashIndex {
     /// Lays the segment out anew in the size that suits its entries.
     fn rebuild(&mut self, id: u32) {
         let old = &self.segments[id as usize];
-        let new = Segment::build(old.entries(), (old.len, self.room_for(old.len)), old.depth);
+        let new = Segment::build(old.entries(), old.len, self.room_for(old.len), old.depth);
         self.replace(id, new);
     }
 

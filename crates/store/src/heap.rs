@@ -162,7 +162,8 @@ impl Heap {
     /// written in an epoch up to `newest`: so many at most. The last of these slots.
     pub fn next_rows<'a>(
         &'a self,
-        (after, before): (Option<RowId>, Option<RowId>),
+        after: Option<RowId>,
+        before: Option<RowId>,
         newest: Epoch,
         most: usize,
         out: &mut Vec<&'a [u8]>,

@@ -338,7 +338,7 @@ impl Partition {
         most: usize,
         out: &mut Vec<&'a [u8]>,
     ) -> Option<RowId> {
-        self.heap.next_rows((after, None), Epoch(u64::MAX), most, out)
+        self.heap.next_rows(after, None, Epoch(u64::MAX), most, out)
     }
 
     /// About how many entries of an ordered index, which must be ready, lie in a range. Takes two

@@ -171,7 +171,7 @@ impl<'a> Batch<'a> {
                 vector
             }
             Node::Compare { order, left, right, collation } => {
-                self.compare(*order, (*left, *right), CollationId(*collation))?
+                self.compare(*order, *left, *right, CollationId(*collation))?
             }
             Node::In { operand, list, with_null, collation } => {
                 let operand = self.value(*operand)?;
@@ -228,7 +228,8 @@ impl<'a> Batch<'a> {
     fn compare(
         &mut self,
         order: Comparison,
-        (left, right): (NodeNumber, NodeNumber),
+        left: NodeNumber,
+        right: NodeNumber,
         id: CollationId,
     ) -> Result<Vector, Inexact> {
         if let Some(constant) = self.constant(right) {

@@ -114,11 +114,11 @@ impl State {
         match self {
             State::Count(counts) => rows.for_each(|(_, group)| counts[group] += 1),
             State::Whole { sums, any } => {
-                let sums = (&mut sums[..], &mut any[..]);
+                let (nulls, any) = (&vector.nulls, &mut any[..]);
                 match &vector.values {
-                    Values::Int(list) => add_all(sums, list, &vector.nulls, of_row),
-                    Values::UInt(list) => add_all(sums, list, &vector.nulls, of_row),
-                    Values::Decimal(list) => add_all(sums, &list.0, &vector.nulls, of_row),
+                    Values::Int(list) => add_all(sums, any, list, nulls, of_row),
+                    Values::UInt(list) => add_all(sums, any, list, nulls, of_row),
+                    Values::Decimal(list) => add_all(sums, any, &list.0, nulls, of_row),
                     _ => unreachable!("checked to be whole"),
                 }
             }
@@ -195,7 +195,8 @@ impl State {
 
 /// Adds numbers to the sums of their groups, and notes that these have some.
 fn add_all<T: Copy + Into<i128>>(
-    (sums, any): (&mut [i128], &mut [bool]),
+    sums: &mut [i128],
+    any: &mut [bool],
     list: &[T],
     nulls: &[bool],
     of_row: &[u32],

@@ -206,7 +206,8 @@ impl JoinTable {
     pub fn probe(
         &self,
         keys: &[KeyColumn],
-        (from, rows): (ProbePlace, usize),
+        from: ProbePlace,
+        rows: usize,
         pairs_max: usize,
     ) -> (Vec<u32>, Vec<u32>, ProbePlace) {
         assert!(pairs_max > 1, "a row is one, what it meets another");
@@ -296,12 +297,12 @@ mod tests {
         let probe = [column(&probe, crate::Kind::Int)];
         let table = JoinTable::new(&table, 5);
         let from = ProbePlace::default();
-        let all = table.probe(&probe, (from, 4), 100);
+        let all = table.probe(&probe, from, 4, 100);
         assert_eq!(all, (vec![0, 0, 3], vec![0, 3, 4], ProbePlace { row: 4, rest: 0 }));
         for pairs_max in 2..9 {
             let (mut place, mut pairs, mut steps) = (from, (Vec::new(), Vec::new()), 0);
             while place.row < 4 {
-                let (a, b, next) = table.probe(&probe, (place, 4), pairs_max);
+                let (a, b, next) = table.probe(&probe, place, 4, pairs_max);
                 assert!(a.len() < pairs_max && next != place, "{pairs_max} {place:?}");
                 pairs.0.extend(a);
                 pairs.1.extend(b);
@@ -315,7 +316,7 @@ mod tests {
     #[test]
     fn without_keys_every_row_meets_every_row() {
         let end = ProbePlace { row: 2, rest: 0 };
-        let pairs = JoinTable::new(&[], 2).probe(&[], (ProbePlace::default(), 2), 100);
+        let pairs = JoinTable::new(&[], 2).probe(&[], ProbePlace::default(), 2, 100);
         assert_eq!(pairs, (vec![0, 0, 1, 1], vec![0, 1, 0, 1], end));
     }
 
@@ -331,7 +332,7 @@ mod tests {
             column(&[Bytes(b"A"), Bytes(b"B"), Null], crate::Kind::Bytes),
             column(&[Decimal(1), Decimal(1), Decimal(1)], crate::Kind::Decimal),
         ];
-        let pairs = JoinTable::new(&table, 4).probe(&probe, (ProbePlace::default(), 3), 100);
+        let pairs = JoinTable::new(&table, 4).probe(&probe, ProbePlace::default(), 3, 100);
         assert_eq!(pairs, (vec![0, 1], vec![0, 2], ProbePlace { row: 3, rest: 0 }));
     }
 }

@@ -170,7 +170,7 @@ impl Test<'_> {
                 }
                 continue;
             }
-            let order = comparison.compare((a, a_type), (b, &column.sql_type), context)?;
+            let order = comparison.compare(a, a_type, b, &column.sql_type, context)?;
             match order {
                 None if self.is_equality() => equal = None,
                 None => return Ok(None),

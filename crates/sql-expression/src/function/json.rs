@@ -233,8 +233,10 @@ pub(crate) fn cast_json(
 
 /// The order of two values of which one is JSON.
 pub(crate) fn compare_json(
-    (a, a_type): (&Datum, &SqlType),
-    (b, b_type): (&Datum, &SqlType),
+    a: &Datum,
+    a_type: &SqlType,
+    b: &Datum,
+    b_type: &SqlType,
 ) -> Result<Ordering, SqlError> {
     let side =
         |value: &Datum, sql_type: &SqlType| to_json(value, &ResultType::of(sql_type.clone(), true));
@@ -299,7 +301,7 @@ fn document(f: &mut Frame<'_, '_>, at: usize) -> Result<Json, Stop> {
     let value = f.some(at)?;
     let name = f.call.function.name;
     let sql_type = f.type_of(at);
-    let read = |look: Look<'_>| json_argument(&value, sql_type, (at + 1, name), look);
+    let read = |look: Look<'_>| json_argument(&value, sql_type, at + 1, name, look);
     f.context.pauses.looking(read)??.ok_or(Stop::Null)
 }
 
@@ -309,7 +311,8 @@ fn document(f: &mut Frame<'_, '_>, at: usize) -> Result<Json, Stop> {
 pub fn json_argument(
     value: &Datum,
     sql_type: &SqlType,
-    (number, function): (usize, &'static str),
+    number: usize,
+    function: &'static str,
     look: Look<'_>,
 ) -> Result<Option<Json>, SqlError> {
     match value {

@@ -7,7 +7,7 @@ use collation::CollationId;
 use sqltype::Datum;
 
 use super::form::Form;
-use super::{ProgramBuilder, Step};
+use super::{ProgramBuilder, Step, Value};
 use crate::comparison::Comparison;
 use crate::expression::{Expression, InList, Node};
 
@@ -23,7 +23,7 @@ impl ProgramBuilder<'_> {
         let pattern = |(value, comparison)| pattern(value, comparison, count);
         let list = list.list.iter().map(|(value, comparison)| (value, *comparison));
         let patterns: Vec<(Box<[u8]>, CollationId)> = list.map(pattern).collect::<Option<_>>()?;
-        let (operand, Form::Text(_)) = self.value(text)? else { return None };
+        let Value { node: operand, form: Form::Text(_) } = self.value(text)? else { return None };
         let mut parts = Vec::with_capacity(patterns.len());
         for (pattern, collation) in patterns {
             let (escape, collation) = (Some(u32::from(ESCAPE)), collation.0);

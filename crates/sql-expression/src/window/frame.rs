@@ -192,8 +192,8 @@ impl Limit<'_> {
                 value.partial_cmp(limit).unwrap_or(Ordering::Equal)
             }
             Self::Moment(limit, moved, comparison) => {
-                let limit = (limit, moved.sql_type());
-                let order = comparison.compare((value, sql_type), limit, context)?;
+                let order =
+                    comparison.compare(value, sql_type, limit, moved.sql_type(), context)?;
                 order.unwrap_or(Ordering::Equal)
             }
             // All values lie before what is beyond the end, and behind what is before the start.

@@ -99,8 +99,8 @@ impl Parser<'_> {
         let len = text.windows(2).position(|pair| pair == b"*/")?;
         let start = behind + space + 3;
         let known = self.hinted.iter().map(|block| block.hints.complaints.0.len()).sum::<usize>();
-        let place = (start, start + len);
-        let hints = HintParser::new(self.sql, place, self.mode, COMPLAINTS_MAX - known).all();
+        let (end, most) = (start + len, COMPLAINTS_MAX - known);
+        let hints = HintParser::new(self.sql, start, end, self.mode, most).all();
         self.hinted.push(HintedBlock { block, is_select, hints: hints.clone() });
         // What nothing was understood of prints as nothing.
         (!hints.list.is_empty()).then(|| Box::new(hints))
@@ -127,12 +127,7 @@ struct HintParser<'a> {
 }
 
 impl<'a> HintParser<'a> {
-    fn new(
-        sql: &'a [u8],
-        (start, end): (usize, usize),
-        mode: SqlMode,
-        complaints_max: usize,
-    ) -> Self {
+    fn new(sql: &'a [u8], start: usize, end: usize, mode: SqlMode, complaints_max: usize) -> Self {
         let mut lexer = Lexer::new(&sql[..end], start, mode);
         let token = lexer.next();
         Self { sql, end, mode, lexer, token, complaints: Vec::new(), complaints_max }

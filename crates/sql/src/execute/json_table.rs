@@ -27,8 +27,7 @@ pub(crate) async fn rows(run: &mut Run<'_>, table: &JsonTable) -> Result<Kept, S
     let value = run.scalar(&table.document).await?;
     let of = &table.document.expression.result;
     let pauses = &run.session.pauses;
-    let read =
-        |look: &dyn Fn() -> bool| json_argument(&value, &of.sql_type, (1, "json_table"), look);
+    let read = |look: &dyn Fn() -> bool| json_argument(&value, &of.sql_type, 1, "json_table", look);
     let Some(document) = pauses.looking(read)?? else {
         return Ok(Kept { rows: Vec::new(), held: run.hold(ROWS) });
     };

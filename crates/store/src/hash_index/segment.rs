@@ -37,7 +37,8 @@ impl Segment {
     /// A segment of `len` ascending `entries`, three quarters full with as many as `room` says.
     pub(super) fn build(
         entries: impl Iterator<Item = u64>,
-        (len, room): (u32, u32),
+        len: u32,
+        room: u32,
         depth: u32,
     ) -> Self {
         let mut segment = Self::sized(room, depth);

@@ -111,7 +111,7 @@ impl Partition {
             // Between slots with old images the rows are those of the heap that were there then.
             let before = out.len();
             let old = self.versions.next_slot(after);
-            last = self.heap.next_rows((after, old), snapshot, left, out).or(last);
+            last = self.heap.next_rows(after, old, snapshot, left, out).or(last);
             left -= out.len() - before;
             let Some(old) = old.filter(|_| left > 0) else { break };
             if let Some(row) = self.row_at(old, snapshot) {

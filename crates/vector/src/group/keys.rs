@@ -134,7 +134,7 @@ impl GroupKeys {
                 None => (self.begin(by, at, by_weights), true),
             };
         if let Some(spellings) = &mut self.spellings {
-            spellings.remember(by, at, (hash, group));
+            spellings.remember(by, at, hash, group);
         }
         (group, is_new)
     }
@@ -155,7 +155,7 @@ impl Spellings {
     }
 
     /// Remembers a row that is not known yet, unless there are very many.
-    fn remember(&mut self, by: &KeyColumns, at: usize, (hash, group): (u64, u32)) {
+    fn remember(&mut self, by: &KeyColumns, at: usize, hash: u64, group: u32) {
         if self.groups.len() < SPELLINGS_MAX {
             push_row(&mut self.values, by, at);
             self.rows.add(hash);
@@ -179,22 +179,24 @@ fn same_bytes(kept: &[Vector], row: usize, by: &KeyColumns, at: usize) -> bool {
         ([a], [b]) if a == b => true,
         _ => a == b || counted(a, id) == counted(b, id),
     };
-    kept.iter().zip(by).all(|(kept, (vector, id))| {
-        same_value((kept, row), (vector, at), |a, b| same_text(a, b, *id))
-    })
+    kept.iter()
+        .zip(by)
+        .all(|(kept, (vector, id))| same_value(kept, row, vector, at, |a, b| same_text(a, b, *id)))
 }
 
 /// Whether a kept row is equal to another.
 fn are_equal(kept: &[Vector], row: usize, by: &KeyColumns, at: usize) -> bool {
     kept.iter().zip(by).all(|(kept, (vector, id))| {
-        same_value((kept, row), (vector, at), |a, b| collation::equal(*id, a, b))
+        same_value(kept, row, vector, at, |a, b| collation::equal(*id, a, b))
     })
 }
 
 #[inline]
 fn same_value(
-    (kept, row): (&Vector, usize),
-    (vector, at): (&Vector, usize),
+    kept: &Vector,
+    row: usize,
+    vector: &Vector,
+    at: usize,
     same_text: impl Fn(&[u8], &[u8]) -> bool,
 ) -> bool {
     if kept.is_null(row) || vector.is_null(at) {

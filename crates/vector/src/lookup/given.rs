@@ -130,6 +130,6 @@ impl LookupJoin {
             KeyColumn { vector, collation }
         });
         let keys = keys.collect();
-        RangeJoin::over_given(lookup, rows, (side.rows.clone(), side.table.clone()), keys)
+        RangeJoin::over_given(lookup, rows, side.rows.clone(), side.table.clone(), keys)
     }
 }

@@ -214,7 +214,8 @@ impl RangeJoin {
     pub(super) fn over_given(
         lookup: usize,
         rows: JoinedRows,
-        (found, table): (JoinedRows, Rc<JoinTable>),
+        found: JoinedRows,
+        table: Rc<JoinTable>,
         keys: Vec<KeyColumn>,
     ) -> Self {
         let (place, pairs) = (ProbePlace::default(), (Vec::new(), Vec::new()));
@@ -242,8 +243,7 @@ impl RangeJoin {
                 self.piece = None;
                 return None;
             }
-            let from = (piece.place, looking);
-            let (look, meet, next) = self.table.probe(&piece.keys, from, PAIRS_MAX);
+            let (look, meet, next) = self.table.probe(&piece.keys, piece.place, looking, PAIRS_MAX);
             piece.pairs = if self.rows_look { (meet, look) } else { (look, meet) };
             piece.place = next;
         }

@@ -669,7 +669,7 @@ impl Extra {
         let mut next = ProbePlace::default();
         while next.row < count {
             let most = run.portion(PAIRS_MAX);
-            let (of_batch, of_rows, after) = self.table.probe(&keys, (next, count), most);
+            let (of_batch, of_rows, after) = self.table.probe(&keys, next, count, most);
             run.worked((after.row - next.row + of_batch.len()) / 8 + 1).await?;
             next = after;
             let (mut of_batch, mut of_rows) = (of_batch.as_slice(), of_rows.as_slice());

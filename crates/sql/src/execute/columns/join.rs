@@ -269,8 +269,7 @@ impl<'p> JoinCursor<'p> {
             return Ok(rest);
         }
         if batch.pairs.0.is_empty() {
-            let (a, b, next) =
-                table.probe(&batch.keys, (batch.next, count), run.portion(PAIRS_MAX));
+            let (a, b, next) = table.probe(&batch.keys, batch.next, count, run.portion(PAIRS_MAX));
             run.worked((next.row - batch.next.row + a.len()) / 8 + 1).await?;
             batch.next = next;
             batch.pairs = (a.into(), b.into());

@@ -33,10 +33,10 @@ impl Keys {
             if key.null_safe || !key.left.is_ready() || !key.right.is_ready() {
                 return None;
             }
-            let side = with_parameters(&run.context, &key.left.expression);
-            let sides = (&side, &key.right.expression);
-            collations.push(of_left.give_key(&mut of_right, sides, key.comparison)?);
-            places.push(place_as_it_is(sides.0, sides.1));
+            let left = with_parameters(&run.context, &key.left.expression);
+            let right = &key.right.expression;
+            collations.push(of_left.give_key(&mut of_right, &left, right, key.comparison)?);
+            places.push(place_as_it_is(&left, right));
         }
         let left = Computer::new(of_left.finish()?).ok()?;
         let right = Computer::new(of_right.finish()?).ok()?;

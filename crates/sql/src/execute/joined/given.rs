@@ -106,8 +106,8 @@ impl<'p> GivenStep<'p> {
 fn collation_of(run: &Run<'_>, both: &Shape, key: &HashKey) -> Option<u16> {
     let mut sides = [0, 1].map(|_| ProgramBuilder::new(both, &run.context));
     let [first, second] = &mut sides;
-    let expressions = (&key.left.expression, &key.right.expression);
-    let collation = first.give_key(second, expressions, key.comparison)?;
+    let (left, right) = (&key.left.expression, &key.right.expression);
+    let collation = first.give_key(second, left, right, key.comparison)?;
     for side in sides {
         let program = side.finish()?;
         let Yield::Rows(nodes) = &program.yields else { return None };
