@@ -301,7 +301,9 @@ impl Cluster {
             });
             let place = scheduling.disk.clone();
             started = Some(start_disk(
-                (disk.engine, roots.collect(), place),
+                disk.engine,
+                roots.collect(),
+                place,
                 &exchange,
                 &report,
                 &disk_requests,
@@ -318,8 +320,9 @@ impl Cluster {
             let (limits, peers) = (setup.limits, peers_of(&setup));
             let send_buffers = Arc::new(SendBuffers::new(limits.send_buffers));
             let own_life = (own, role, incarnation, workers);
-            let news = (exchange.clone(), report.clone());
-            let started = start_keeper(setup, own_life, scheduling.links.clone(), clock, news)?;
+            let place = scheduling.links.clone();
+            let (exchange, report) = (exchange.clone(), report.clone());
+            let started = start_keeper(setup, own_life, place, clock, exchange, report)?;
             linked = Some(Links { own, peers, limits, send_buffers, keeper: started.0 });
             keeper = Some(started.1);
         }
@@ -523,7 +526,9 @@ fn begin_lives(
 
 /// Begins to work the disks. What they answer goes to the threads of workers as mail.
 fn start_disk(
-    (engine, directories, place): (DiskEngine, BTreeMap<NodeId, NodeDirectory>, ThreadPlace),
+    engine: DiskEngine,
+    directories: BTreeMap<NodeId, NodeDirectory>,
+    place: ThreadPlace,
     exchange: &Arc<Exchange>,
     report: &Arc<dyn Fn(Event) + Send + Sync>,
     requests: &Arc<DiskRequests>,

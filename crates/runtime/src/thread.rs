@@ -146,10 +146,8 @@ impl Thread {
         let read = Interest { read: true, write: false };
         poller.add(common.exchange.waker(index), TOKEN_WAKE, read)?;
         let links = common.links.as_ref().map(|links| {
-            let own = (links.own, common.lives[&links.own].workers(common.threads()));
-            let peers = links.peers.iter().map(|(node, peer)| (*node, *peer));
-            let shared = (links.keeper.clone(), links.send_buffers.clone());
-            LinkEnds::new(own, index, peers, links.limits, shared, TOKEN_LINKS)
+            let workers = common.lives[&links.own].workers(common.threads());
+            LinkEnds::new(links, workers, index, TOKEN_LINKS)
         });
         let mut thread = Thread {
             index,
@@ -601,7 +599,7 @@ impl Thread {
             }
             LinkNews::Detach { node, generation, round } => links.detach(node, generation, round),
             LinkNews::Renewed { node, generation, sockets } => {
-                links.renew(&self.poller, (node, generation), sockets, self.now);
+                links.renew(&self.poller, node, generation, sockets, self.now);
             }
             LinkNews::Unreachable { node, refused } => links.unreachable(node, refused),
         }
@@ -785,8 +783,8 @@ impl Thread {
         if self.down.contains(&envelope.from.node) {
             return;
         }
-        if let Some(question) = figures::question(&envelope) {
-            return self.answer(&envelope, question);
+        if let Some((session, request)) = figures::question(&envelope) {
+            return self.answer(&envelope, session, request);
         }
         let to = envelope.to.node;
         let hosted = self.hosted.iter_mut().find(|hosted| hosted.node == to);

@@ -201,12 +201,23 @@ struct Watched {
     computed: Duration,
 }
 
+/// How long the steps of a watch are, and what a thread may do.
+#[derive(Clone, Copy)]
+struct Limits {
+    /// From one look to the next.
+    step: Duration,
+    /// A thread may be blocked for less than this.
+    blocked: Duration,
+    /// A thread may compute for less than this.
+    computing: Duration,
+}
+
 impl Watched {
-    /// Takes a look, `step` after the last; what hangs.
+    /// Takes a look, a step after the last; what hangs.
     fn look(
         &mut self,
         name: &str,
-        (step, limit, computing_limit): (Duration, Duration, Duration),
+        limits: Limits,
         beats: u64,
         see: impl FnOnce() -> Option<Sight>,
     ) -> Option<Hung> {
@@ -223,15 +234,15 @@ impl Watched {
             return None;
         }
         if sight.runs {
-            self.computed = self.computed + Duration::from_nanos(used).min(step);
+            self.computed = self.computed + Duration::from_nanos(used).min(limits.step);
         } else {
-            self.blocked = self.blocked + step;
+            self.blocked = self.blocked + limits.step;
         }
         let (thread, time) = (name.to_string(), self.blocked + self.computed);
-        if self.blocked >= limit {
+        if self.blocked >= limits.blocked {
             return Some(Hung::Blocked { thread, time, state: sight.state });
         }
-        let hangs = self.computed >= computing_limit;
+        let hangs = self.computed >= limits.computing;
         hangs.then_some(Hung::Computing { thread, time })
     }
 }
@@ -331,7 +342,8 @@ fn watch(common: &Common, watching: Watching, stop: &(Mutex<bool>, Condvar)) -> 
         }
         let serves = common.ready.load(Ordering::SeqCst) == common.threads();
         let limit = if serves { watching.limit } else { watching.limit_at_start };
-        let limits = (step, limit, limit.times(watching.computing_limits));
+        let computing = limit.times(watching.computing_limits);
+        let limits = Limits { step, blocked: limit, computing };
         for (subject, watched) in &mut threads {
             let Some(pulse) = subject.pulse(common) else { continue };
             let beats = pulse.beats.load(Ordering::Relaxed);
@@ -415,6 +427,7 @@ mod tests {
 
     const STEP: Duration = Duration::from_millis(60);
     const LIMIT: Duration = Duration::from_millis(500);
+    const LIMITS: Limits = Limits { step: STEP, blocked: LIMIT, computing: LIMIT };
 
     /// After how many looks a thread without a beat hangs, if it uses this share of each step.
     fn looks(runs: bool, percent: u64) -> Option<(u32, Hung)> {
@@ -423,7 +436,7 @@ mod tests {
         for look in 1..100 {
             cpu = cpu + STEP.times(percent).divided_by(100);
             let sight = Sight { runs, state: "so", cpu };
-            let limits = (STEP, LIMIT, LIMIT.times(3));
+            let limits = Limits { computing: LIMIT.times(3), ..LIMITS };
             if let Some(hung) = watched.look("w", limits, 0, || Some(sight)) {
                 return Some((look, hung));
             }
@@ -455,7 +468,7 @@ mod tests {
         let see = || Some(Sight { runs: false, state: "", cpu: Duration::ZERO });
         for beat in 0..20 {
             for _ in 0..9 {
-                assert_eq!(watched.look("w", (STEP, LIMIT, LIMIT), beat, see), None);
+                assert_eq!(watched.look("w", LIMITS, beat, see), None);
             }
         }
     }

@@ -17,9 +17,9 @@ use node::{Outgoing, Sender, Violation, broken_rule};
 use stdx::{Duration, Instant};
 use wire::Envelope;
 
-use super::socket::{LinkSocket, Traffic};
+use super::socket::{LinkLife, LinkSocket, Traffic};
 use super::{Broken, Connection, KeeperHandle, LinkLimits, NewLink, Notice, SendBuffers};
-use crate::cluster::Role;
+use crate::cluster::{Links, Role};
 use crate::poller::{Interest, Poller, Ready};
 
 /// What has come over a link.
@@ -91,7 +91,7 @@ struct Up {
 }
 
 impl End {
-    fn new((role, send_buffer): (Role, usize)) -> Self {
+    fn new(role: Role, send_buffer: usize) -> Self {
         Self {
             role,
             send_buffer,
@@ -116,23 +116,19 @@ impl End {
 }
 
 impl LinkEnds {
-    pub(crate) fn new(
-        (own, workers): (NodeId, u8),
-        thread: usize,
-        peers: impl Iterator<Item = (NodeId, (Role, usize))>,
-        limits: LinkLimits,
-        (keeper, send_buffers): (Arc<KeeperHandle>, Arc<SendBuffers>),
-        tokens_from: u64,
-    ) -> Self {
+    /// The ends of a process's links at one of its threads; the process has so many workers.
+    pub(crate) fn new(links: &Links, workers: u8, thread: usize, tokens_from: u64) -> Self {
+        let peers = links.peers.iter();
+        let ends = peers.map(|(node, (role, send_buffer))| (*node, End::new(*role, *send_buffer)));
         Self {
-            own,
+            own: links.own,
             workers,
             thread,
-            limits,
-            keeper,
-            send_buffers,
+            limits: links.limits,
+            keeper: links.keeper.clone(),
+            send_buffers: links.send_buffers.clone(),
             tokens_from,
-            ends: peers.map(|(node, peer)| (node, End::new(peer))).collect(),
+            ends: ends.collect(),
             sockets: Vec::new(),
             dirty: Vec::new(),
             shared: Vec::new(),
@@ -226,9 +222,9 @@ impl LinkEnds {
         let (mut data, mut control) = (None, None);
         let mut failed = false;
         for (index, socket) in sockets {
-            let whose = (node, incarnation, generation);
+            let link = LinkLife { node, incarnation, generation, protocol };
             let waiting = SendBuffers::waiting(&self.send_buffers);
-            let mut socket = LinkSocket::new(socket, whose, (index, protocol), waiting, now);
+            let mut socket = LinkSocket::new(socket, link, index, waiting, now);
             if self.limits.compression {
                 socket.pack();
             }
@@ -298,7 +294,8 @@ impl LinkEnds {
     pub(crate) fn renew(
         &mut self,
         poller: &Poller,
-        (node, generation): (NodeId, u64),
+        node: NodeId,
+        generation: u64,
         sockets: Vec<(u8, Connection, u64)>,
         now: Instant,
     ) {
@@ -413,8 +410,8 @@ impl LinkEnds {
     fn read(&mut self, at: usize, now: Instant, arrivals: &mut Vec<Arrival>) {
         let Some(Some(socket)) = self.sockets.get_mut(at) else { return };
         let clean = !socket.wants_flush();
-        let buffers = (&mut self.buffer[..], &mut self.plain);
-        let outcome = socket.read((self.own, self.workers), buffers, now, &mut self.messages);
+        let Self { own, workers, buffer, plain, messages, .. } = self;
+        let outcome = socket.read(*own, *workers, buffer, plain, now, messages);
         if clean && socket.wants_flush() {
             self.dirty.push(at);
         }

@@ -143,7 +143,8 @@ pub(crate) fn start_keeper(
     own: (NodeId, super::Role, Incarnation, u8),
     place: ThreadPlace,
     clock: Clock,
-    (exchange, report): (Arc<Exchange>, Arc<dyn Fn(Event) + Send + Sync>),
+    exchange: Arc<Exchange>,
+    report: Arc<dyn Fn(Event) + Send + Sync>,
 ) -> io::Result<(Arc<KeeperHandle>, JoinHandle<()>)> {
     let handle = Arc::new(KeeperHandle::new()?);
     let (node, role, incarnation, workers) = own;
@@ -557,7 +558,7 @@ impl Keeper {
             return self.abandon(identity.node, RETRY_FIRST);
         }
         let peer_has = greeting.renews.map_or(0, |renewal| renewal.received);
-        self.keep(identity.node, greeting.socket, (pending, peer_has));
+        self.keep(identity.node, greeting.socket, pending, peer_has);
     }
 
     /// Whether somebody may be linked to, and which version of the messages is spoken then.
@@ -626,8 +627,9 @@ impl Keeper {
         self.abandon(identity.node, RETRY_FIRST);
         peer = self.peers.get_mut(&identity.node).expect("it has been judged");
         let (now, workers) = (self.clock.now(), self.own.workers);
-        let times = (now, now + self.setup.limits.silence);
-        let making = Making::of_peer(identity, workers, (attempt, protocol), transport, times);
+        let deadline = now + self.setup.limits.silence;
+        let making =
+            Making::of_peer(identity, workers, attempt, protocol, transport, now, deadline);
         peer.state = State::Making(making);
         Ok(())
     }
@@ -677,12 +679,12 @@ impl Keeper {
                 making.protocol = reply.protocol;
                 making.sockets = (0..count).map(|_| None).collect();
                 let way = making.way.unwrap_or(0);
-                self.keep(node, 0, (pending, reply.received));
+                self.keep(node, 0, pending, reply.received);
                 for socket in 1..count {
                     self.dial(Errand { socket, ..errand }, way);
                 }
             }
-            Verdict::Welcome => self.keep(node, socket, (pending, reply.received)),
+            Verdict::Welcome => self.keep(node, socket, pending, reply.received),
             // What waits for the link waits on.
             Verdict::Busy => self.abandon(node, RETRY_BUSY),
             Verdict::Refused | Verdict::Gone => {
@@ -694,7 +696,7 @@ impl Keeper {
     }
 
     /// A connection of a link is made; with the last one the link is, or goes on.
-    fn keep(&mut self, node: NodeId, socket: u8, (pending, peer_has): (Pending, u64)) {
+    fn keep(&mut self, node: NodeId, socket: u8, pending: Pending, peer_has: u64) {
         if self.is_revoked(&pending) {
             return self.abandon(node, RETRY_MAX);
         }
@@ -766,7 +768,7 @@ impl Keeper {
                 self.begin_break(node, generation, why);
             }
             Word::Notice(thread, Notice::Detached { node, generation, round, received }) => {
-                self.note_detached(thread, (node, generation, round), received);
+                self.note_detached(thread, node, generation, round, received);
             }
             Word::Notice(thread, Notice::Told { node, generation }) => {
                 let now = self.clock.now();

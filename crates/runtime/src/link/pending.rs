@@ -174,7 +174,8 @@ impl Pending {
     pub(super) fn say_and_offer(
         &mut self,
         bytes: &[u8],
-        (rings, file): (Rings, OwnedFd),
+        rings: Rings,
+        file: OwnedFd,
     ) -> io::Result<bool> {
         let sent = send_with(&self.socket, bytes, &file)?;
         self.offered = Some((rings, file));

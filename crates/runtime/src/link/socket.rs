@@ -72,14 +72,29 @@ impl Traffic {
     }
 }
 
+/// The link that a connection is of, from its making to its end.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LinkLife {
+    /// The peer.
+    pub(super) node: NodeId,
+    /// The peer's life.
+    pub(super) incarnation: Incarnation,
+    /// Counts the links to all peers.
+    pub(super) generation: u64,
+    /// The version of the messages on it.
+    pub(super) protocol: u16,
+}
+
 impl LinkSocket {
+    /// The connection of this index of a link.
     pub(super) fn new(
         socket: Connection,
-        (node, incarnation, generation): (NodeId, Incarnation, u64),
-        (index, protocol): (u8, u16),
+        link: LinkLife,
+        index: u8,
         waiting: Waiting,
         now: Instant,
     ) -> Self {
+        let LinkLife { node, incarnation, generation, protocol } = link;
         Self {
             socket: Some(socket),
             node,
@@ -333,8 +348,10 @@ impl LinkSocket {
     /// through the second buffer.
     pub(super) fn read(
         &mut self,
-        (own, workers): (NodeId, u8),
-        (buffer, plain): (&mut [u8], &mut Vec<u8>),
+        own: NodeId,
+        workers: u8,
+        buffer: &mut [u8],
+        plain: &mut Vec<u8>,
         now: Instant,
         messages: &mut Vec<Envelope>,
     ) -> Result<(), Broken> {

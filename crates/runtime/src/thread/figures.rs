@@ -69,7 +69,7 @@ pub(super) fn question(envelope: &Envelope) -> Option<(SessionId, u64)> {
 
 impl Thread {
     /// Answers a question for the figures of a node's worker, over the cluster's own messages.
-    pub(super) fn answer(&mut self, asked: &Envelope, (session, request): (SessionId, u64)) {
+    pub(super) fn answer(&mut self, asked: &Envelope, session: SessionId, request: u64) {
         let Some(at) = self.hosted.iter().position(|hosted| hosted.node == asked.to.node) else {
             return;
         };

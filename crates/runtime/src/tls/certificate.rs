@@ -53,7 +53,8 @@ impl Certificate {
         let serial = hexadecimal(serial);
         let issuer = name(body.expect(SEQUENCE)?)?;
         let mut validity = Der(body.expect(SEQUENCE)?);
-        let (not_before, not_after) = (moment(validity.next()?)?, moment(validity.next()?)?);
+        let mut time = || validity.next().and_then(|(kind, text)| moment(kind, text));
+        let (not_before, not_after) = (time()?, time()?);
         let subject = name(body.expect(SEQUENCE)?)?;
         let public_key = body.whole(SEQUENCE)?.to_vec();
         let uris = uris(body).unwrap_or_default();
@@ -210,7 +211,7 @@ const ATTRIBUTES: [(&[u8], &str); 15] = [
 ];
 
 /// `YYMMDDhhmmssZ` or `YYYYMMDDhhmmssZ`.
-fn moment((kind, text): (u8, &[u8])) -> Option<Moment> {
+fn moment(kind: u8, text: &[u8]) -> Option<Moment> {
     let digits = text.strip_suffix(b"Z")?;
     if !digits.iter().all(u8::is_ascii_digit) {
         return None;
@@ -247,7 +248,7 @@ mod tests {
 
     #[test]
     fn moments_of_both_kinds() {
-        let text = |kind, text: &str| moment((kind, text.as_bytes())).map(|at| at.to_string());
+        let text = |kind, text: &str| moment(kind, text.as_bytes()).map(|at| at.to_string());
         let of = |moment: &str| Some(moment.to_owned());
         assert_eq!(text(UTC_TIME, "700101000000Z"), of("1970-01-01 00:00:00 UTC"));
         assert_eq!(text(UTC_TIME, "491231235959Z"), of("2049-12-31 23:59:59 UTC"));

@@ -332,7 +332,7 @@ impl Current {
         // It must be of use at both ends of a link.
         let nobody = trust.with_revoked(BTreeSet::new());
         for accepts in [false, true] {
-            let checked = nobody.check((&chain[0], &chain[1..]), accepts, UnixTime::now());
+            let checked = nobody.check(&chain[0], &chain[1..], accepts, UnixTime::now());
             checked.map_err(|why| match why {
                 Distrust::Authority | Distrust::OtherCluster(_) => format!(
                     "the certificate in {name} was signed by no authority in {}",

@@ -213,7 +213,7 @@ impl ByAuthority {
         let provider = Arc::clone(&self.provider);
         let trust =
             Trust::new(roots, authorities, Default::default(), provider, Default::default())?;
-        let found = trust.check((leaf, rest), true, now).map_err(|why| why.to_string())?;
+        let found = trust.check(leaf, rest, true, now).map_err(|why| why.to_string())?;
         if found.role != NodeRole::Management {
             return Err(format!("its certificate is that of {found}, not of a management node"));
         }

@@ -205,7 +205,8 @@ impl Trust {
     /// was connected to.
     pub(super) fn check(
         &self,
-        (end_entity, intermediates): (&CertificateDer<'_>, &[CertificateDer<'_>]),
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
         accepts: bool,
         now: UnixTime,
     ) -> Result<NodeIdentity, Distrust> {
@@ -269,20 +270,21 @@ pub(crate) struct Noted {
 impl Verifier {
     fn check(
         &self,
-        certificates: (&CertificateDer<'_>, &[CertificateDer<'_>]),
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
         accepts: bool,
         now: UnixTime,
     ) -> Result<(), Error> {
-        let outcome =
-            self.trust.check(certificates, accepts, now).and_then(|found| match self.expected {
-                Some(expected) if expected != (found.role, found.node) => {
-                    Err(Distrust::Other { found, expected })
-                }
-                _ => Ok(()),
-            });
+        let believed = self.trust.check(end_entity, intermediates, accepts, now);
+        let outcome = believed.and_then(|found| match self.expected {
+            Some(expected) if expected != (found.role, found.node) => {
+                Err(Distrust::Other { found, expected })
+            }
+            _ => Ok(()),
+        });
         outcome.map_err(|distrust| {
             let error = distrust.as_error();
-            let claimed = NodeIdentity::of_certificate(certificates.0);
+            let claimed = NodeIdentity::of_certificate(end_entity);
             let noted = Some(Noted { distrust, claimed });
             *self.noted.lock().unwrap_or_else(PoisonError::into_inner) = noted;
             error
@@ -319,7 +321,7 @@ impl ServerCertVerifier for Verifier {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         // Who it is says the identity; where it is says nothing.
-        self.check((end_entity, intermediates), true, now)?;
+        self.check(end_entity, intermediates, true, now)?;
         Ok(ServerCertVerified::assertion())
     }
 
@@ -362,7 +364,7 @@ impl ClientCertVerifier for Verifier {
         intermediates: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
-        self.check((end_entity, intermediates), false, now)?;
+        self.check(end_entity, intermediates, false, now)?;
         Ok(ClientCertVerified::assertion())
     }
 

@@ -300,10 +300,11 @@ pub(crate) fn wait_for_renewal(cluster: &Apart) {
 
 #[test]
 fn connections_that_are_reset_in_the_middle_of_frames_cost_no_link() {
-    outlives_resets(with_a_proxy("reset", [2, 3, 1, 2]));
+    let (cluster, proxy) = with_a_proxy("reset", [2, 3, 1, 2]);
+    outlives_resets(cluster, proxy);
 }
 
-pub(crate) fn outlives_resets((cluster, proxy): (Apart, Proxy)) {
+pub(crate) fn outlives_resets(cluster: Apart, proxy: Proxy) {
     let board = cluster.board.clone();
     let stop = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {

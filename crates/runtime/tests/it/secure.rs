@@ -107,7 +107,8 @@ fn encrypted_links_outlive_the_end_of_a_node() {
 #[test]
 fn encrypted_connections_that_are_reset_cost_no_link() {
     let (_pki, cluster) = with_certificates("secure-reset", [2, 3, 1, 2]);
-    outlives_resets(behind_a_proxy(cluster));
+    let (cluster, proxy) = behind_a_proxy(cluster);
+    outlives_resets(cluster, proxy);
 }
 
 /// The name of the application's table, which every node is told.

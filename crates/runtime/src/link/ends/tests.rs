@@ -22,6 +22,14 @@ struct Ends {
     peers: Vec<UnixStream>,
 }
 
+/// The link as the other end knows it.
+const OTHER_END: LinkLife = LinkLife {
+    node: NodeId(1),
+    incarnation: Incarnation(1),
+    generation: 1,
+    protocol: wire::PROTOCOL_VERSION,
+};
+
 impl Ends {
     fn new(peers: u16, limits: LinkLimits) -> Self {
         Self::of(Role::Data, peers, limits)
@@ -29,9 +37,11 @@ impl Ends {
 
     fn of(role: Role, peers: u16, limits: LinkLimits) -> Self {
         let keeper = Arc::new(KeeperHandle::new().unwrap());
-        let shared = (keeper.clone(), Arc::new(SendBuffers::new(limits.send_buffers)));
+        let send_buffers = Arc::new(SendBuffers::new(limits.send_buffers));
         let others = (2..2 + peers).map(|node| (NodeId(node), (role, limits.send_buffer)));
-        let mut ends = LinkEnds::new((NodeId(1), 1), 0, others, limits, shared, 0);
+        let (own, peers, keeper_of) = (NodeId(1), others.collect(), keeper.clone());
+        let links = Links { own, peers, limits, send_buffers, keeper: keeper_of };
+        let mut ends = LinkEnds::new(&links, 1, 0, 0);
         let (poller, mut peers) = (Poller::new().unwrap(), Vec::new());
         for node in ends.ends.keys().copied().collect::<Vec<_>>() {
             let (own, other) = UnixStream::pair().unwrap();
@@ -76,11 +86,10 @@ fn who_sends_what_its_role_may_not_send_loses_its_link() {
     for (role, refused) in [(Role::Data, false), (Role::Management, true), (Role::Client, true)] {
         let mut ends = Ends::of(role, 1, LinkLimits::default());
         let buffers = Arc::new(SendBuffers::new(usize::MAX));
-        let (to, link) = (ends.peers.remove(0), (1, wire::PROTOCOL_VERSION));
+        let to = ends.peers.remove(0);
         to.set_nonblocking(true).unwrap();
-        let whose = (NodeId(1), Incarnation(1), 1);
         let waiting = SendBuffers::waiting(&buffers);
-        let mut peer = LinkSocket::new(OwnedFd::from(to).into(), whose, link, waiting, NOW);
+        let mut peer = LinkSocket::new(OwnedFd::from(to).into(), OTHER_END, 1, waiting, NOW);
         let address = |node, actor| Address { node: NodeId(node), worker: WorkerId(0), actor };
         let message =
             EpochMessage::Drained { through: model::Epoch(1), committed: model::Epoch(1) };
@@ -215,7 +224,7 @@ fn what_an_encrypted_connection_does_not_take_at_once_follows() {
     let [own, peer] = encrypted();
     let old = ends.ends.sockets[0].as_mut().unwrap();
     old.detach();
-    ends.ends.renew(&ends.poller, (NodeId(2), 1), vec![(1, own, 0)], NOW);
+    ends.ends.renew(&ends.poller, NodeId(2), 1, vec![(1, own, 0)], NOW);
     for _ in 0..100 {
         assert_eq!(ends.send(2), [0; 0]);
     }
@@ -254,7 +263,7 @@ fn what_an_encrypted_connection_does_not_take_at_once_follows() {
 /// A link to data node 2 through memory, and its other end.
 fn over_memory(limits: LinkLimits) -> (Ends, LinkSocket) {
     let mut ends = Ends::new(0, limits);
-    ends.ends.ends.insert(NodeId(2), End::new((Role::Data, limits.send_buffer)));
+    ends.ends.ends.insert(NodeId(2), End::new(Role::Data, limits.send_buffer));
     let (own, other) = UnixStream::pair().unwrap();
     own.set_nonblocking(true).unwrap();
     other.set_nonblocking(true).unwrap();
@@ -267,8 +276,7 @@ fn over_memory(limits: LinkLimits) -> (Ends, LinkSocket) {
     ends.ends.open(&ends.poller, link, NOW);
     let connection = Connection { socket: other.into(), tls: None, rings: Some(given) };
     let waiting = SendBuffers::waiting(&Arc::new(SendBuffers::new(usize::MAX)));
-    let whose = (NodeId(1), Incarnation(1), 1);
-    let peer = LinkSocket::new(connection, whose, (1, protocol), waiting, NOW);
+    let peer = LinkSocket::new(connection, OTHER_END, 1, waiting, NOW);
     (ends, peer)
 }
 
@@ -324,8 +332,7 @@ fn what_comes_through_memory_wakes_who_sleeps() {
     assert_eq!(ends.send(2), [0; 0]);
     let (mut plain, mut messages, mut buffer) = (Vec::new(), Vec::new(), vec![0; READ_MAX]);
     while peer.has_news() {
-        let buffers = (&mut buffer[..], &mut plain);
-        peer.read((NodeId(2), 1), buffers, NOW, &mut messages).unwrap();
+        peer.read(NodeId(2), 1, &mut buffer, &mut plain, NOW, &mut messages).unwrap();
     }
     assert_eq!(messages.len(), 1);
 }
@@ -386,8 +393,7 @@ fn over_memory_a_peer_that_takes_nothing_is_lost_at_the_limit() {
         let (mut plain, mut buffer, mut come) = (Vec::new(), vec![0; READ_MAX], 0);
         while come < 200 {
             let mut messages = Vec::new();
-            let buffers = (&mut buffer[..], &mut plain);
-            peer.read((NodeId(2), 1), buffers, NOW, &mut messages).unwrap();
+            peer.read(NodeId(2), 1, &mut buffer, &mut plain, NOW, &mut messages).unwrap();
             come += messages.len();
             peer.flush(NOW).unwrap();
             std::thread::yield_now();
@@ -419,8 +425,8 @@ fn over_memory_room_is_told_of_any_number_of_times_without_a_word() {
             assert_eq!(ends.send(2), [0; 0]);
         }
         waited += 1;
-        let buffers = (&mut buffer[..], &mut plain);
-        assert_eq!(peer.read((NodeId(2), 1), buffers, NOW, &mut messages), Ok(()));
+        let read = peer.read(NodeId(2), 1, &mut buffer, &mut plain, NOW, &mut messages);
+        assert_eq!(read, Ok(()));
         messages.clear();
         assert_eq!(ends.sleep(), 0);
         ends.ends.flush(&ends.poller, NOW);

@@ -25,7 +25,8 @@ impl Keeper {
         if !wants_memory(self.setup.same_host, errand.attempt, pending) {
             return pending.say(greeting);
         }
-        let offered = Rings::create().and_then(|offer| pending.say_and_offer(greeting, offer));
+        let offered =
+            Rings::create().and_then(|(rings, file)| pending.say_and_offer(greeting, rings, file));
         match offered {
             Ok(whole) => whole,
             Err(error) => {

@@ -130,9 +130,11 @@ impl Making {
     pub(super) fn of_peer(
         peer: Identity,
         workers: u8,
-        (attempt, protocol): (u64, u16),
+        attempt: u64,
+        protocol: u16,
         transport: &'static str,
-        (began, deadline): (Instant, Instant),
+        began: Instant,
+        deadline: Instant,
     ) -> Self {
         let count = sockets_between(workers, peer.workers);
         let sockets = (0..count).map(|_| None).collect();

@@ -71,7 +71,9 @@ impl Keeper {
     pub(super) fn note_detached(
         &mut self,
         thread: usize,
-        (node, generation, round): (NodeId, u64, u64),
+        node: NodeId,
+        generation: u64,
+        round: u64,
         received: Vec<(u8, u64)>,
     ) {
         let Some(peer) = self.peers.get_mut(&node) else { return };
@@ -145,8 +147,9 @@ impl Keeper {
         }
         self.abandon_until(node, now);
         let workers = self.own.workers;
-        let times = (now, now + ATTEMPT_TIMEOUT);
-        let making = Making::of_peer(identity, workers, (attempt, protocol), transport, times);
+        let deadline = now + ATTEMPT_TIMEOUT;
+        let making =
+            Making::of_peer(identity, workers, attempt, protocol, transport, now, deadline);
         if let Some(PeerState { state: State::Renewing(renewing), .. }) = self.peers.get_mut(&node)
         {
             renewing.making = Some(making);
