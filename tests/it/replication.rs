@@ -84,7 +84,7 @@ fn of_status(replica: &MariaDb, name: &str) -> String {
 }
 
 /// Waits until a replica has executed all up to a place.
-fn wait_for(replica: &MariaDb, (file, position): (&str, u64)) {
+fn wait_for(replica: &MariaDb, file: &str, position: u64) {
     let began = Instant::now();
     loop {
         let reached = of_status(replica, "Relay_Master_Log_File");
@@ -138,13 +138,13 @@ fn a_mariadb_replica_follows_all_types_and_definitions_and_moves_to_another_sql_
     let half = TYPES.find("-- half").expect("it is marked");
     execute(&cluster, SQL, &TYPES[..half]);
     let (file, position, _) = status(&mut session);
-    wait_for(&replica, (&file, position));
+    wait_for(&replica, &file, position);
     // At the place that it has reached it goes on at another node.
     follow(&replica, &cluster, OTHER, None);
     execute(&cluster, OTHER, &format!("USE r; {}", &TYPES[half..]));
     let (file, position, gtids) = status(&mut session);
     assert_eq!((file.clone(), position, gtids), status(&mut open(&cluster, OTHER)));
-    wait_for(&replica, (&file, position));
+    wait_for(&replica, &file, position);
     for table in TABLES {
         let table = format!("r.{table}");
         let found = rows(replica.client(), &table);
@@ -200,7 +200,7 @@ fn nothing_is_lost_or_doubled_when_nodes_die_under_a_replica() {
     follow(&replica, &cluster, OTHER, None);
     let mut session = open(&cluster, OTHER);
     let (file, position, _) = status(&mut session);
-    wait_for(&replica, (&file, position));
+    wait_for(&replica, &file, position);
     let found = rows(replica.client(), "d.t");
     assert_eq!(found.len(), 250);
     assert_eq!(rows(client(&cluster, OTHER), "d.t"), found);
@@ -339,7 +339,7 @@ fn a_dump_tells_where_a_replica_begins() {
     assert!(child.wait().expect("it ends").success());
     follow(&replica, &cluster, SQL, Some((&file, position)));
     let (file, position, _) = status(&mut session);
-    wait_for(&replica, (&file, position));
+    wait_for(&replica, &file, position);
     let found = rows(replica.client(), "d.t");
     assert_eq!(found.len(), 130);
     assert_eq!(rows(client(&cluster, SQL), "d.t"), found);
@@ -373,7 +373,7 @@ fn the_log_has_a_statement_whose_sql_node_died_if_and_only_if_it_took_effect() {
         });
         cluster.start_node(OTHER);
         let (file, position, _) = status(&mut session);
-        wait_for(&replica, (&file, position));
+        wait_for(&replica, &file, position);
         let columns = "SELECT table_name, column_name FROM information_schema.columns \
                        WHERE table_schema = 'd' ORDER BY 1, 2";
         let listed = |mut client: Command| {
@@ -435,7 +435,7 @@ fn a_replica_has_no_temporary_tables_and_no_duplicates() {
     assert_eq!(error.code(), Some(1062), "{error}");
     all(&mut session, &["CREATE TABLE r.fails (m INT)", "INSERT INTO r.fails VALUES (3)"]);
     let (file, position, executed) = status(&mut session);
-    wait_for(&replica, (&file, position));
+    wait_for(&replica, &file, position);
     for table in ["r.c", "r.likes", "r.u", "r.z", "r.fails"] {
         let found = rows(replica.client(), table);
         assert!(rows(client(&cluster, SQL), table) == found, "{table} differs");

@@ -62,7 +62,8 @@ impl Beside {
 fn sweep(
     cluster: &mut Processes,
     beside: &Beside,
-    (value, when): (i64, When),
+    value: i64,
+    when: When,
     fault: impl FnOnce(&mut Processes, i64),
 ) -> Result<(), QueryError> {
     let mut watch = cluster.session(SQL + 1).expect("it is served");
@@ -105,7 +106,7 @@ fn value_of_all(cluster: &Processes) -> i64 {
 }
 
 /// Checks what a statement has left that was to give all rows another value.
-fn check(cluster: &Processes, (old, new): (i64, i64), result: &Result<(), QueryError>) -> i64 {
+fn check(cluster: &Processes, old: i64, new: i64, result: &Result<(), QueryError>) -> i64 {
     let now = value_of_all(cluster);
     match result {
         Ok(()) => assert_eq!(now, new, "it was acknowledged"),
@@ -141,18 +142,18 @@ fn a_change_of_a_large_table_that_is_killed_is_whole_or_none() {
     let beside = Beside::start(cluster.session(SQL + 1).unwrap());
     let mut old = 0;
     // The statement is killed.
-    let result = sweep(&mut cluster, &beside, (1, When::Middle), |cluster, connection| {
+    let result = sweep(&mut cluster, &beside, 1, When::Middle, |cluster, connection| {
         let mut other = cluster.session(SQL).unwrap();
         all(&mut other, &[&format!("KILL QUERY {connection}")]);
     });
     assert!(matches!(result, Err(QueryError::Refused(1317, _))), "{result:?}");
-    old = check(&cluster, (old, 1), &result);
+    old = check(&cluster, old, 1, &result);
     // Its SQL node is killed, in the middle and at the end.
     for (value, when) in [(2, When::Middle), (3, When::Commit)] {
-        let result = sweep(&mut cluster, &beside, (value, when), |cluster, _| cluster.kill(&[SQL]));
+        let result = sweep(&mut cluster, &beside, value, when, |cluster, _| cluster.kill(&[SQL]));
         let is_middle = matches!(when, When::Middle);
         assert!(!is_middle || matches!(result, Err(QueryError::Lost(_))), "{result:?}");
-        old = check(&cluster, (old, value), &result);
+        old = check(&cluster, old, value, &result);
         assert!(!is_middle || old < value, "nobody was there to commit it");
         cluster.start_node(SQL);
     }
@@ -160,16 +161,16 @@ fn a_change_of_a_large_table_that_is_killed_is_whole_or_none() {
     for (value, node, when) in
         [(4, 1, When::Middle), (5, 2, When::Commit), (6, 2, When::Middle), (7, 1, When::Commit)]
     {
-        let result = sweep(&mut cluster, &beside, (value, when), |cluster, _| {
+        let result = sweep(&mut cluster, &beside, value, when, |cluster, _| {
             cluster.kill(&[node]);
         });
-        old = check(&cluster, (old, value), &result);
+        old = check(&cluster, old, value, &result);
         cluster.start_node(node);
         cluster.wait_until_complete(SQL + 1);
         assert_eq!(value_of_all(&cluster), old, "with the node that came back");
     }
-    let result = sweep(&mut cluster, &beside, (8, When::Commit), |_, _| {});
-    assert_eq!(check(&cluster, (old, 8), &result), 8);
+    let result = sweep(&mut cluster, &beside, 8, When::Commit, |_, _| {});
+    assert_eq!(check(&cluster, old, 8, &result), 8);
     beside.end();
     let mut session = cluster.session(SQL + 1).unwrap();
     super::large::check(&mut session, "d.big");

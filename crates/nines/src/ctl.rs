@@ -221,7 +221,7 @@ impl Session<'_> {
                 let told = look::locks(self.look(Subject::Locks)?);
                 self.answer(json, &told, look::locks_text)
             }
-            What::Events { follow, most, level } => events::run(self, json, follow, (most, level)),
+            What::Events { follow, most, level } => events::run(self, json, follow, most, level),
             What::AcceptLoss(epoch) => {
                 self.ask::<bool>(&Request::AcceptLoss { epoch })?;
                 self.line(&format!(

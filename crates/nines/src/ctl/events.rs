@@ -41,7 +41,8 @@ pub(super) fn run(
     session: &mut Session<'_>,
     json: bool,
     follow: bool,
-    (most, level): (usize, Level),
+    most: usize,
+    level: Level,
 ) -> Result<(), String> {
     // What is left out does not count.
     let asked = if level > Level::Info { usize::MAX } else { most };

@@ -321,7 +321,7 @@ pub(super) fn start(
     let places = Arc::new(Places::default());
     for listener in listeners {
         let (service, places, guard) = (service.clone(), places.clone(), guard.clone());
-        let accept = move || accept(&listener, limits, &service, (&places, guard.as_ref()));
+        let accept = move || accept(&listener, limits, &service, &places, guard.as_ref());
         thread::Builder::new().name("http".into()).spawn(accept)?;
     }
     Ok(())
@@ -331,7 +331,8 @@ fn accept(
     listener: &TcpListener,
     limits: Limits,
     service: &Arc<dyn Service>,
-    (places, guard): (&Arc<Places>, Option<&Guard>),
+    places: &Arc<Places>,
+    guard: Option<&Guard>,
 ) {
     loop {
         let Ok((stream, from)) = listener.accept() else {

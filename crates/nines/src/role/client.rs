@@ -109,7 +109,7 @@ impl Connect {
     ) -> Result<T, AskError> {
         let mut last = AskError::Unreachable("no management node is known".into());
         for (host, port) in &self.0 {
-            match ask((host, *port), request, access) {
+            match ask(host, *port, request, access) {
                 Err(error) if goes_on(&error) => {
                     // What one has said tells more than that another one is not there.
                     let says_less = matches!(error, AskError::Unreachable(_));

@@ -49,7 +49,7 @@ impl JoinOptions {
             (None, None) => find(Path::new("."))?,
         };
         let place = |node: NodeId| self.directory.clone().unwrap_or_else(|| directory_of(node));
-        self.join((NodeRole::Data, node), found.as_deref(), &place, connect, happenings)
+        self.join(NodeRole::Data, node, found.as_deref(), &place, connect, happenings)
     }
 
     /// The certificate of an SQL node, or of an operator; the same.
@@ -68,7 +68,7 @@ impl JoinOptions {
                     .into()),
             };
         };
-        self.join((role, node), Some(directory), &|_| directory.clone(), connect, happenings)
+        self.join(role, node, Some(directory), &|_| directory.clone(), connect, happenings)
     }
 
     /// The certificate of an operator: that in the directory, or a new one by the token.
@@ -81,7 +81,8 @@ impl JoinOptions {
 
     fn join(
         &self,
-        (role, node): (NodeRole, Option<NodeId>),
+        role: NodeRole,
+        node: Option<NodeId>,
         found: Option<&Path>,
         place: &dyn Fn(NodeId) -> PathBuf,
         connect: &Connect,

@@ -647,8 +647,8 @@ impl Desk {
                 let request = Request::Fingerprint;
                 let place = node.host().zip(node.port());
                 let access = self.access(node);
-                let fingerprint =
-                    place.and_then(|place| ask::<String>(place, &request, &access).ok());
+                let fingerprint = place
+                    .and_then(|(host, port)| ask::<String>(host, port, &request, &access).ok());
                 let entry = (life, Instant::now(), fingerprint.clone());
                 self.books().configurations.insert(node.id, entry);
                 fingerprint
@@ -705,7 +705,7 @@ impl Desk {
             return value(&true);
         };
         let access = self.access(found);
-        let left = ask::<bool>((host, port), &Request::Leave { restart }, &access);
+        let left = ask::<bool>(host, port, &Request::Leave { restart }, &access);
         left.map_err(|error| match error {
             AskError::Refused(why) => why,
             AskError::Unreachable(why) => format!("node {}: {why}", node.0),
@@ -725,7 +725,7 @@ impl Desk {
             return Err(format!("node {} has no disk", node.0));
         };
         let access = self.access(found);
-        let keys = ask::<NewKeys>((host, port), &Request::RotateOwnKeys, &access);
+        let keys = ask::<NewKeys>(host, port, &Request::RotateOwnKeys, &access);
         value(&keys.map_err(|error| format!("node {}: {error}", node.0))?)
     }
 
@@ -756,8 +756,8 @@ impl Desk {
             )
         })?;
         match request {
-            CertificateRequest::Preview { token, role } => {
-                let (only, taken) = registry.preview(&token, &role)?;
+            CertificateRequest::Preview { token: (id, secret), role } => {
+                let (only, taken) = registry.preview(&id, &secret, &role)?;
                 let free = match only {
                     Some(node) => vec![node],
                     None => self.free(&role)?,
@@ -765,12 +765,13 @@ impl Desk {
                 let is_free = |node: &u16| only.is_some() || !taken.contains(node);
                 value(&self.configuration(free.into_iter().filter(is_free).collect()))
             }
-            CertificateRequest::Join { token, role, node, request, names } => {
+            CertificateRequest::Join { token: (id, secret), role, node, request, names } => {
                 self.check_member(&role, Some(node))?;
                 let (role, request, names) = (role.as_str(), request.as_str(), names.as_slice());
-                let certified = registry.join(&token, &Applicant { role, node, request, names })?;
+                let applicant = Applicant { role, node, request, names };
+                let certified = registry.join(&id, &secret, &applicant)?;
                 let who = if node == 0 { String::new() } else { format!(" node {node}") };
-                self.note(&format!("signed a certificate for {role}{who}, by token {}", token.0));
+                self.note(&format!("signed a certificate for {role}{who}, by token {id}"));
                 value(&certified)
             }
             CertificateRequest::Renew { request, names } => {
@@ -778,7 +779,7 @@ impl Desk {
                     return Err("who shows no certificate has none to be renewed".into());
                 };
                 self.check_member(who.role.name(), Some(who.node.0))?;
-                let certified = registry.renew((who.role, who.node.0), serial, &request, &names)?;
+                let certified = registry.renew(who.role, who.node.0, serial, &request, &names)?;
                 self.note(&format!("signed another certificate for {who}"));
                 value(&certified)
             }
@@ -897,10 +898,9 @@ impl Desk {
         let request = Request::Certificates(CertificateRequest::Ledger);
         let mut failed = None;
         for node in config.nodes_of(ConfiguredRole::Management) {
-            let Some(place) = node.host().zip(node.port()).filter(|_| node.id != own.id) else {
-                continue;
-            };
-            match ask::<Shared>(place, &request, &self.access(node)) {
+            let place = node.host().zip(node.port());
+            let Some((host, port)) = place.filter(|_| node.id != own.id) else { continue };
+            match ask::<Shared>(host, port, &request, &self.access(node)) {
                 Ok(told) => registry.merge(told)?,
                 // One that does not run, or has no key, has signed nothing meanwhile.
                 Err(AskError::Unreachable(_)) => {}
@@ -921,7 +921,9 @@ impl Desk {
             let place = node.host().zip(node.port()).filter(|_| connected.contains(&id));
             let version = match place {
                 _ if id == self.own => Some(env!("CARGO_PKG_VERSION").to_string()),
-                Some(place) => ask::<String>(place, &Request::Version, &self.access(node)).ok(),
+                Some((host, port)) => {
+                    ask::<String>(host, port, &Request::Version, &self.access(node)).ok()
+                }
                 None => None,
             };
             NodeVersion { node: id.0, role, version }

@@ -546,7 +546,8 @@ pub(super) fn converse(mut stream: impl Read + Write, request: &[u8]) -> io::Res
 
 /// Asks the node at an address.
 pub(crate) fn ask<T: DeserializeOwned>(
-    (host, port): (&str, u16),
+    host: &str,
+    port: u16,
     request: &Request,
     access: &Access,
 ) -> Result<T, AskError> {

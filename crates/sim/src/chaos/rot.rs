@@ -76,14 +76,16 @@ impl Chaos {
         for node in world.all_nodes() {
             self.start(world, node);
         }
-        self.await_end_of_rot(world, floor, (spared, &damaged, told))
+        self.await_end_of_rot(world, floor, spared, &damaged, told)
     }
 
     fn await_end_of_rot(
         &mut self,
         world: &mut World,
         floor: Epoch,
-        (spared, damaged, told): (bool, &BTreeSet<NodeId>, usize),
+        spared: bool,
+        damaged: &BTreeSet<NodeId>,
+        told: usize,
     ) -> Result<Rot, String> {
         let before = world.restart_count();
         let limit = Duration::from_secs(90);

@@ -241,7 +241,8 @@ impl Family {
     async fn release(
         &self,
         session: &Session,
-        (at, value): (ColumnId, Value),
+        at: ColumnId,
+        value: Value,
         rule: Rule,
         follow: Option<&Value>,
     ) -> Result<bool, Refusal> {
@@ -270,8 +271,8 @@ impl Family {
 
     async fn delete_parent(&self, session: &Session, rule: Rule) -> Result<(), Refusal> {
         let Some(row) = self.lock_row(session).await? else { return Ok(()) };
-        for of in [(PARENT, row[0].clone()), (PARENT_CODE, row[1].clone())] {
-            if !self.release(session, of, rule, None).await? {
+        for (at, value) in [(PARENT, row[0].clone()), (PARENT_CODE, row[1].clone())] {
+            if !self.release(session, at, value, rule, None).await? {
                 return Ok(());
             }
         }
@@ -287,8 +288,8 @@ impl Family {
             session.abort().await;
             return Ok(());
         }
-        let of = (PARENT_CODE, row[1].clone());
-        if !self.release(session, of, rule, Some(&code)).await? {
+        let value = row[1].clone();
+        if !self.release(session, PARENT_CODE, value, rule, Some(&code)).await? {
             return Ok(());
         }
         let assignments = vec![(CODE, Expression::Constant(code))];

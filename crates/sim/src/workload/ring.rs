@@ -121,7 +121,7 @@ impl Look {
     }
 
     /// The plan over rows of number and next number, or of next number and number.
-    fn plan(&self, table: TableId, (version, index): (u32, IndexId)) -> JoinPlan {
+    fn plan(&self, table: TableId, version: u32, index: IndexId) -> JoinPlan {
         let input = |column| Input { column: ColumnId(column), kind: Kind::Int };
         let found = || Range {
             program: program(vec![input(0), input(NEXT.0)], Yield::Rows(vec![0, 1])),
@@ -192,7 +192,7 @@ async fn look_ahead(
     let Some(definition) = session.definition(table) else { return Ok(()) };
     let look = Look::any(session, load);
     let input = |column| Input { column: ColumnId(column), kind: Kind::Int };
-    let plan = look.plan(table, (definition.version, definition.ordered_indexes[0].id));
+    let plan = look.plan(table, definition.version, definition.ordered_indexes[0].id);
     let order = if look.back { vec![1, 0] } else { vec![0, 1] };
     let scanned = program(vec![input(0), input(NEXT.0)], Yield::Rows(order));
     let spec = ScanSpec {

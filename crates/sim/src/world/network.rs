@@ -108,7 +108,7 @@ impl Network {
     }
 
     /// Whether a new connection can be made: both directions are needed.
-    pub(super) fn connects(&self, (a, b): (NodeId, NodeId)) -> bool {
+    pub(super) fn connects(&self, a: NodeId, b: NodeId) -> bool {
         !self.is_cut(a, b) && !self.is_cut(b, a)
     }
 

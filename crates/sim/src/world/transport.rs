@@ -232,7 +232,7 @@ impl World {
     /// Makes a new connection if both ends know that the last one is lost, and sends what waits.
     pub(super) fn connect(&mut self, key: (NodeId, NodeId)) {
         let both_run = self.process(key.0).is_running() && self.process(key.1).is_running();
-        let passes = self.network.connects(key);
+        let passes = self.network.connects(key.0, key.1);
         let pair = self.network.pair(key);
         if pair.established || !both_run || !passes || pair.unseen != [0, 0] {
             return;
@@ -264,7 +264,7 @@ impl World {
     /// Connections have been made anew.
     pub(super) fn renewed(&mut self, key: (NodeId, NodeId), until: Instant) {
         let mutation = self.setup.mutation;
-        let passes = self.network.connects(key);
+        let passes = self.network.connects(key.0, key.1);
         let pair = self.network.pair(key);
         let renewed = pair.renewing.take_if(|(_, at)| *at == until);
         if renewed.is_none_or(|(generation, _)| generation != pair.generation) || !pair.established

@@ -144,10 +144,11 @@ impl Desk {
             if node.id == self.own {
                 return Some((node.id, self.started_with));
             }
-            let place =
-                node.host().zip(node.port()).filter(|_| connected.contains_key(&node.id))?;
+            let place = node.host().zip(node.port());
+            let (host, port) = place.filter(|_| connected.contains_key(&node.id))?;
             // One of an older program does not know the question: it was started before.
-            Some((node.id, ask::<u64>(place, &Request::Running, &self.access(node)).unwrap_or(0)))
+            let running = ask::<u64>(host, port, &Request::Running, &self.access(node));
+            Some((node.id, running.unwrap_or(0)))
         });
         let since = |id: NodeId, version: u64| {
             let mut later = configured.revisions.iter().filter(|later| later.version > version);

@@ -113,6 +113,15 @@ pub(super) struct Applicant<'a> {
     pub(super) names: &'a [String],
 }
 
+/// Whose certificate is signed.
+struct Holder {
+    role: NodeRole,
+    /// 0 of an operator.
+    node: NodeId,
+    /// By which an operator's may be revoked; empty of a node.
+    name: String,
+}
+
 impl Registry {
     /// Whether the files of an authority's books are in a directory.
     pub(super) fn has_books(directory: &Path) -> bool {
@@ -247,11 +256,12 @@ impl Registry {
     /// for one, and the nodes that are taken otherwise.
     pub(super) fn preview(
         &self,
-        (id, secret): &(String, String),
+        id: &str,
+        secret: &str,
         role: &str,
     ) -> Result<(Option<u16>, Vec<u16>), String> {
         let ledger = &self.inner().ledger;
-        let token = ledger.tokens.iter().find(|token| token.id == *id);
+        let token = ledger.tokens.iter().find(|token| token.id == id);
         let token = token.ok_or_else(|| no_token(id))?;
         token.check(secret, role, None, now())?;
         let taken = ledger.good(now()).filter(|record| record.role == role);
@@ -261,14 +271,15 @@ impl Registry {
     /// Signs the first certificate of somebody who has a token.
     pub(super) fn join(
         &self,
-        (id, secret): &(String, String),
+        id: &str,
+        secret: &str,
         who: &Applicant<'_>,
     ) -> Result<Certified, String> {
         let request = SigningRequest::parse(who.request)?;
         let key = request.fingerprint();
         let role = NodeRole::parse(who.role).ok_or_else(|| no_role(who.role))?;
         let certificate = self.change(|authority, ledger| {
-            let at = ledger.tokens.iter().position(|token| token.id == *id);
+            let at = ledger.tokens.iter().position(|token| token.id == id);
             let at = at.ok_or_else(|| no_token(id))?;
             let token = &ledger.tokens[at];
             token.check(secret, who.role, Some(&key), now())?;
@@ -287,7 +298,8 @@ impl Registry {
             }
             ledger.tokens[at].used = Some(Use { key, node: who.node, at: now() });
             let name = if role == NodeRole::Ctl { format!("token {id}") } else { String::new() };
-            self.sign(authority, ledger, (role, who.node, name), who.names, &request)
+            let holder = Holder { role, node: NodeId(who.node), name };
+            self.sign(authority, ledger, holder, who.names, &request)
         })?;
         let authority = (role == NodeRole::Management).then(|| {
             let authority = &self.inner().authority;
@@ -300,7 +312,8 @@ impl Registry {
     /// number. That of an operator has the same name, by which it may be revoked.
     pub(super) fn renew(
         &self,
-        (role, node): (NodeRole, u16),
+        role: NodeRole,
+        node: u16,
         serial: &str,
         request: &str,
         names: &[String],
@@ -319,7 +332,8 @@ impl Registry {
                 (_, shown) => shown.map(|record| record.name.clone()).unwrap_or_default(),
             };
             let names = if role == NodeRole::Ctl { &[] } else { names };
-            self.sign(authority, ledger, (role, node, name), names, &request)
+            let holder = Holder { role, node: NodeId(node), name };
+            self.sign(authority, ledger, holder, names, &request)
         })?;
         Ok(Certified { certificate, trust: self.trust(), authority: None })
     }
@@ -328,8 +342,8 @@ impl Registry {
     pub(super) fn create_operator(&self, name: &str, request: &str) -> Result<Certified, String> {
         let request = SigningRequest::parse(request)?;
         let certificate = self.change(|authority, ledger| {
-            let who = (NodeRole::Ctl, 0, name.to_owned());
-            self.sign(authority, ledger, who, &[], &request)
+            let holder = Holder { role: NodeRole::Ctl, node: NodeId(0), name: name.to_owned() };
+            self.sign(authority, ledger, holder, &[], &request)
         })?;
         Ok(Certified { certificate, trust: self.trust(), authority: None })
     }
@@ -363,13 +377,12 @@ impl Registry {
         &self,
         authority: &Authority,
         ledger: &mut Ledger,
-        (role, node, name): (NodeRole, u16, String),
+        holder: Holder,
         names: &[String],
         request: &SigningRequest,
     ) -> Result<String, String> {
         let key = request.public_key();
-        let (certificate, record) =
-            sign(authority, (role, NodeId(node), name), names, key, self.lifetime)?;
+        let (certificate, record) = sign(authority, holder, names, key, self.lifetime)?;
         ledger.issued.push(record);
         Ok(certificate)
     }
@@ -648,8 +661,8 @@ fn sign_own(
     let key = fs::read_to_string(&files.key);
     let key = key.map_err(|error| format!("cannot read {}: {error}", files.key.display()))?;
     let request = SigningRequest::parse(&runtime::signing_request(&key)?)?;
-    let who = (NodeRole::Management, own, String::new());
-    let (certificate, record) = sign(authority, who, names, request.public_key(), lifetime)?;
+    let holder = Holder { role: NodeRole::Management, node: own, name: String::new() };
+    let (certificate, record) = sign(authority, holder, names, request.public_key(), lifetime)?;
     write(directory, "node-cert.pem", &certificate)?;
     Ok(record)
 }
@@ -657,11 +670,12 @@ fn sign_own(
 /// Signs a certificate: as PEM, that of its authority behind it; and what is written down.
 fn sign(
     authority: &Authority,
-    (role, node, name): (NodeRole, NodeId, String),
+    holder: Holder,
     names: &[String],
     key: &[u8],
     lifetime: Duration,
 ) -> Result<(String, IssuedRecord), String> {
+    let Holder { role, node, name } = holder;
     let signed = authority.sign_node(role, node, names, key, lifetime)?;
     let record = IssuedRecord {
         serial: signed.serial,

@@ -47,11 +47,12 @@ fn request() -> (String, String) {
 fn join(
     registry: &Registry,
     token: &str,
-    (role, node): (&str, u16),
+    role: &str,
+    node: u16,
     request: &str,
 ) -> Result<Certified, String> {
-    let proof = Token::parse(token).unwrap().proof();
-    registry.join(&proof, &Applicant { role, node, request, names: &[] })
+    let (id, secret) = Token::parse(token).unwrap().proof();
+    registry.join(&id, &secret, &Applicant { role, node, request, names: &[] })
 }
 
 /// Nodes have had the time to learn of the authority that signs.
@@ -78,37 +79,37 @@ fn a_token_makes_one_node_and_survives_a_restart() {
     assert!(!books.contains(&Token::parse(&token).unwrap().secret), "{books}");
     let registry = place.open(49, true).unwrap();
     let (_, first) = request();
-    let wrong = join(&registry, &token, ("sql", 51), &first).unwrap_err();
+    let wrong = join(&registry, &token, "sql", 51, &first).unwrap_err();
     assert!(wrong.contains("for the role data, not sql"), "{wrong}");
-    let certified = join(&registry, &token, ("data", 3), &first).unwrap();
+    let certified = join(&registry, &token, "data", 3, &first).unwrap();
     let named = identity(&certified);
     assert_eq!((named.role, named.node), (NodeRole::Data, NodeId(3)));
     assert_eq!(certified.authority, None, "the key of the authority is for management nodes");
     // The answer may have been lost; but the token is for this key and this node.
-    join(&registry, &token, ("data", 3), &first).unwrap();
-    assert!(join(&registry, &token, ("data", 4), &first).unwrap_err().contains("for node 3"));
+    join(&registry, &token, "data", 3, &first).unwrap();
+    assert!(join(&registry, &token, "data", 4, &first).unwrap_err().contains("for node 3"));
     let (_, second) = request();
     drop(registry);
     let registry = place.open(49, true).unwrap();
     for node in [3, 4] {
-        let why = join(&registry, &token, ("data", node), &second).unwrap_err();
+        let why = join(&registry, &token, "data", node, &second).unwrap_err();
         assert!(why.contains("good once"), "{why}");
     }
     // Another token does not make somebody the node that is there already, unless it names it.
     let any = registry.create_token(NodeRole::Data, None, 60).unwrap();
-    let proof = Token::parse(&any).unwrap().proof();
-    assert_eq!(registry.preview(&proof, "data"), Ok((None, vec![3, 3])));
-    let why = join(&registry, &any, ("data", 3), &second).unwrap_err();
+    let (id, secret) = Token::parse(&any).unwrap().proof();
+    assert_eq!(registry.preview(&id, &secret, "data"), Ok((None, vec![3, 3])));
+    let why = join(&registry, &any, "data", 3, &second).unwrap_err();
     assert!(why.contains("has a certificate already"), "{why}");
     let named = registry.create_token(NodeRole::Data, Some(3), 60).unwrap();
-    assert!(join(&registry, &named, ("data", 4), &second).unwrap_err().contains("for node 3"));
-    join(&registry, &named, ("data", 3), &second).unwrap();
+    assert!(join(&registry, &named, "data", 4, &second).unwrap_err().contains("for node 3"));
+    join(&registry, &named, "data", 3, &second).unwrap();
     // One that was revoked, and one that nobody knows.
     let gone = registry.create_token(NodeRole::Ctl, None, 60).unwrap();
     registry.revoke_token(&Token::parse(&gone).unwrap().id).unwrap();
-    assert!(join(&registry, &gone, ("ctl", 0), &second).unwrap_err().contains("revoked"));
+    assert!(join(&registry, &gone, "ctl", 0, &second).unwrap_err().contains("revoked"));
     let foreign = Token::new(NodeRole::Data, "0".repeat(32)).unwrap().to_string();
-    assert!(join(&registry, &foreign, ("data", 5), &second).unwrap_err().contains("no token"));
+    assert!(join(&registry, &foreign, "data", 5, &second).unwrap_err().contains("no token"));
     let states: Vec<String> = registry.tokens().into_iter().map(|token| token.state).collect();
     assert_eq!(states, ["used", "good", "used", "revoked"]);
     assert!(registry.create_token(NodeRole::Data, None, 0).is_err());
@@ -120,7 +121,7 @@ fn a_second_management_node_signs_for_the_same_cluster() {
     let first = one.open(49, true).unwrap();
     let token = first.create_token(NodeRole::Management, Some(50), 60).unwrap();
     let (key, asked) = request();
-    let certified = join(&first, &token, ("management", 50), &asked).unwrap();
+    let certified = join(&first, &token, "management", 50, &asked).unwrap();
     super::super::super::credentials::keep(&other.0, &key, &certified).unwrap();
     let (certificate, authority_key) = certified.authority.clone().unwrap();
     write(&other.0, CERTIFICATE_FILE, &certificate).unwrap();
@@ -129,7 +130,7 @@ fn a_second_management_node_signs_for_the_same_cluster() {
     assert_eq!(second.trust().signs, first.trust().signs);
     // What one has revoked the other learns, with what it has signed.
     let token = second.create_token(NodeRole::Sql, None, 60).unwrap();
-    join(&second, &token, ("sql", 51), &request().1).unwrap();
+    join(&second, &token, "sql", 51, &request().1).unwrap();
     first.merge(second.shared()).unwrap();
     let gone = first.revoke("51").unwrap();
     assert_eq!(gone.len(), 1);
@@ -163,7 +164,7 @@ fn certificates_are_revoked_by_number_node_and_operator() {
     registry.create_operator("ann", &request().1).unwrap();
     registry.create_operator("bob", &request().1).unwrap();
     let token = registry.create_token(NodeRole::Data, None, 60).unwrap();
-    join(&registry, &token, ("data", 1), &request().1).unwrap();
+    join(&registry, &token, "data", 1, &request().1).unwrap();
     registry.server(51, &request().1, &["db".to_owned()]).unwrap();
     let of = |registry: &Registry| -> Vec<String> {
         registry.list().certificates.iter().map(ToString::to_string).collect()
@@ -192,7 +193,7 @@ fn another_authority_takes_the_place_of_one() {
     let registry = place.open(49, true).unwrap();
     let before = registry.trust().signs;
     let token = registry.create_token(NodeRole::Data, None, 60).unwrap();
-    join(&registry, &token, ("data", 1), &request().1).unwrap();
+    join(&registry, &token, "data", 1, &request().1).unwrap();
     let id = registry.new_authority().unwrap();
     let trust = registry.trust();
     assert_eq!((&trust.signs, trust.renew), (&id, false), "nodes have time to learn of it");
@@ -205,7 +206,7 @@ fn another_authority_takes_the_place_of_one() {
     assert_eq!(registry.renew_own(&[]), Ok(true));
     assert_eq!(registry.credentials().identity().authority, id);
     assert_eq!(registry.renew_own(&[]), Ok(false));
-    registry.renew((NodeRole::Data, 1), "", &request().1, &[]).unwrap();
+    registry.renew(NodeRole::Data, 1, "", &request().1, &[]).unwrap();
     assert!(registry.retire_authority(&id).unwrap_err().contains("signs"));
     assert!(registry.retire_authority("x").is_err());
     assert_eq!(registry.retire_authority(&before[..8]).unwrap(), before);
@@ -230,7 +231,7 @@ fn an_operator_that_renews_its_certificate_keeps_its_name_and_is_revoked_by_it()
         all.into_iter().filter(|record| record.name == name).collect::<Vec<IssuedRecord>>()
     };
     let serial = of("Ann")[0].serial.clone();
-    let renew = |serial: &str| registry.renew((NodeRole::Ctl, 0), serial, &request().1, &[]);
+    let renew = |serial: &str| registry.renew(NodeRole::Ctl, 0, serial, &request().1, &[]);
     assert!(renew("0123").unwrap_err().contains("create-operator"));
     renew(&serial).unwrap();
     let second = of("Ann")[1].serial.clone();
