@@ -226,7 +226,8 @@ impl JoinTable {
             match (&self.keys, &number) {
                 (Keys::Numbers(all), Some(number)) => {
                     let wanted = number(at);
-                    let first = ahead.first(at, rows, |at| first_of(mixed(number(at))));
+                    let first = ahead
+                        .first(at, rows.min(at + pairs.left), |at| first_of(mixed(number(at))));
                     self.find(first, |row| all[row] == wanted, at, &mut pairs);
                 }
                 (Keys::Bytes(hashes, texts), None) => {

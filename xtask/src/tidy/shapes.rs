@@ -19,9 +19,9 @@ static BOOL: Rule = Rule {
     reason: "`if` and `else` say which branch is taken when; `match` adds nothing to it",
 };
 
-/// Functions that take a tuple apart in their list of parameters. This number may only shrink.
+/// Functions that take a tuple apart in their list of parameters, at most.
 const TUPLE_PARAMETERS_MAX: usize = 0;
-/// `match` on a bool. This number may only shrink.
+/// `match` on a bool, at most.
 const BOOL_MATCHES_MAX: usize = 0;
 
 /// Counts both shapes in all Rust files.

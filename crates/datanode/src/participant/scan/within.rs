@@ -49,7 +49,15 @@ impl Numbers {
             ColumnType::Int(_) | ColumnType::UInt(_) | ColumnType::Float
         );
         let size = column.column_type.size_in_fixed_part() + usize::from(column.nullable);
-        if !is_number || range.longest_bound() > size {
+        // The key of NULL is one byte: what is behind it is of the next column.
+        let is_null = |key: &[u8]| column.nullable && key.first() == Some(&0);
+        let decides = |bound: &Bound<Vec<u8>>| match bound {
+            Bound::Included(key) | Bound::Excluded(key) => {
+                key.len() <= if is_null(key) { 1 } else { size }
+            }
+            Bound::Unbounded => true,
+        };
+        if !is_number || !decides(&range.lower) || !decides(&range.upper) {
             return None;
         }
         // Keys that begin with a bound are those between it with zeros and with ones behind.
@@ -125,18 +133,24 @@ pub(super) fn wide(partition: &Partition, range: &Range) -> Option<Within> {
 mod tests {
     use std::sync::Arc;
 
-    use model::{Column, IndexState, OrderedIndexDef, RowLayout, TableId, Value, ValueRef};
+    use model::{Column, IndexState, OrderedIndexDef, RowLayout, TableId, Value};
 
     use super::*;
 
-    /// A table of this one column, with an index on it.
+    /// A table of this column and one more, with an index on both.
     fn table(column_type: ColumnType, nullable: bool) -> Table {
-        let column = Column { name: "a".into(), column_type, nullable, default: Value::Null };
-        let columns = vec![column];
+        let column = |name: &str, column_type, nullable| Column {
+            name: name.into(),
+            column_type,
+            nullable,
+            default: Value::Null,
+        };
+        let columns =
+            vec![column("a", column_type, nullable), column("b", ColumnType::Int(4), false)];
         let index = OrderedIndexDef {
             id: IndexId(1),
             name: "a".into(),
-            columns: vec![ColumnId(0)],
+            columns: vec![ColumnId(0), ColumnId(1)],
             state: IndexState::Online,
         };
         Table {
@@ -187,36 +201,50 @@ mod tests {
         }
     }
 
+    /// Compares all ranges with bounds on the first column, and on both.
     fn check(table: &Table) {
         let Column { column_type, nullable, .. } = table.columns[0];
         let mut values = values(column_type);
         values.extend(nullable.then_some(Value::Null));
-        let rows: Vec<_> = values
-            .iter()
-            .map(|value| table.layouts[0].encode(&[value.as_ref()]).expect("a row"))
-            .collect();
-        let key = |value: ValueRef<'_>| {
+        let encoded = |values: &[&Value]| {
             let mut key = KeyEncoder::new();
-            key.push(column_type, nullable, value).expect("it fits");
+            for (value, column) in values.iter().zip(&table.columns) {
+                key.push(column.column_type, column.nullable, value.as_ref()).expect("it fits");
+            }
             key.bytes().to_vec()
         };
-        let mut keys: Vec<Vec<u8>> = values.iter().map(|value| key(value.as_ref())).collect();
-        // Of all rows, and of those that are not NULL.
-        keys.extend([vec![], vec![1]]);
-        let mut bounds = vec![Bound::Unbounded];
-        for key in keys {
-            bounds.extend([Bound::Included(key.clone()), Bound::Excluded(key)]);
+        let seconds = [-7, 100].map(Value::Int);
+        let (mut rows, mut of_first, mut of_both) = (Vec::new(), vec![vec![], vec![1]], Vec::new());
+        for value in &values {
+            of_first.push(encoded(&[value]));
+            for second in &seconds {
+                let row = table.layouts[0].encode(&[value.as_ref(), second.as_ref()]);
+                rows.push((row.expect("a row"), encoded(&[value, second])));
+                of_both.push(encoded(&[value, second]));
+            }
         }
-        for lower in &bounds {
-            for upper in &bounds {
-                let range = KeyRange { lower: lower.clone(), upper: upper.clone() };
-                let within = Within::new(table, IndexId(1), &range);
-                assert!(within.numbers.is_some(), "{range:?}");
-                for (row, value) in rows.iter().zip(&values) {
-                    let expected = range.contains(&key(value.as_ref()));
-                    let found = within.has(table, &row.0, &mut KeyEncoder::new());
-                    assert_eq!(found, expected, "{value:?} in {range:?}");
-                }
+        let bounds_of = |keys: Vec<Vec<u8>>| {
+            let both = |key: Vec<u8>| [Bound::Included(key.clone()), Bound::Excluded(key)];
+            keys.into_iter().flat_map(both).chain([Bound::Unbounded]).collect::<Vec<_>>()
+        };
+        let (of_first, of_both) = (bounds_of(of_first), bounds_of(of_both));
+        let pairs = |lower: &[Bound<Vec<u8>>], upper: &[Bound<Vec<u8>>]| {
+            let with = |lower: &Bound<Vec<u8>>| {
+                let range = |upper: &Bound<Vec<u8>>| (lower.clone(), upper.clone());
+                upper.iter().map(range).collect::<Vec<_>>()
+            };
+            lower.iter().flat_map(with).collect::<Vec<_>>()
+        };
+        let numbers = pairs(&of_first, &of_first).len();
+        let others = [pairs(&of_first, &of_both), pairs(&of_both, &of_first)].concat();
+        let all = pairs(&of_first, &of_first).into_iter().chain(others);
+        for (at, (lower, upper)) in all.enumerate() {
+            let range = KeyRange { lower, upper };
+            let within = Within::new(table, IndexId(1), &range);
+            assert!(at >= numbers || within.numbers.is_some(), "{range:?}");
+            for (row, key) in &rows {
+                let found = within.has(table, &row.0, &mut KeyEncoder::new());
+                assert_eq!(found, range.contains(key), "{key:?} in {range:?}");
             }
         }
     }
