@@ -69,7 +69,7 @@ fn may_ask_for_gtids(text: &str) -> bool {
     text.len() <= LONGEST && (has("gtid_") || has("variables"))
 }
 
-/// Runs a statement that has begun; `parameters` with whether it is no part of another one.
+/// Runs a statement that has begun; an outer one is no part of another one.
 async fn run_counted(
     session: &mut Session,
     prepared: &Prepared,

@@ -31,8 +31,8 @@ pub(super) async fn combined<'p>(
     let mut all = buffered(run, first).await?;
     for (at, (kind, operator)) in rest.iter().enumerate() {
         let other = buffered(run, operator).await?;
-        let (mut rows, mut others) = match (all, other) {
-            (Buffered::Kept(rows), Buffered::Kept(others)) => (rows, others),
+        let (mut kept, mut others) = match (all, other) {
+            (Buffered::Kept(kept), Buffered::Kept(others)) => (kept, others),
             (all, other) => {
                 let spilled = SpilledSet::new(run, all, other, &rest[at..], types).await?;
                 return Ok(Spilled::Set(Box::new(spilled)).into());
@@ -40,18 +40,18 @@ pub(super) async fn combined<'p>(
         };
         if run.may_spill() {
             // The keys of either, which are about as long as the rows.
-            let count = rows.rows.len() + others.rows.len();
-            let of_keys = KEY_BYTES * count + rows.held.bytes() + others.held.bytes();
+            let count = kept.rows.len() + others.rows.len();
+            let of_keys = KEY_BYTES * count + kept.held.bytes() + others.held.bytes();
             if !others.held.fits(of_keys)? {
-                let (all, other) = (Buffered::Kept(rows), Buffered::Kept(others));
+                let (all, other) = (Buffered::Kept(kept), Buffered::Kept(others));
                 let spilled = SpilledSet::new(run, all, other, &rest[at..], types).await?;
                 return Ok(Spilled::Set(Box::new(spilled)).into());
             }
             others.held.give_back(of_keys);
             others.held.be_lenient(true);
-            rows.held.be_lenient(true);
+            kept.held.be_lenient(true);
         }
-        let Kept { rows, mut held } = rows;
+        let Kept { rows, mut held } = kept;
         let rows = step(run, *kind, rows, others, types).await?;
         held.set(memory_of(&rows))?;
         held.be_lenient(false);
