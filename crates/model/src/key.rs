@@ -118,8 +118,8 @@ fn push_weights(key: &mut Vec<u8>, max: usize, weights: &[u8]) {
 }
 
 /// The key of a column of numbers as a number: its bytes are the first of 16, big-endian, and zeros
-/// follow. So these numbers have the order of the keys. `None` for other types of columns, and for a
-/// value that does not fit the column.
+/// follow. So these numbers have the order of the keys. `None` for other types of columns, and for
+/// a value that does not fit the column.
 #[inline]
 pub fn ordered_word(column_type: ColumnType, nullable: bool, value: ValueRef<'_>) -> Option<u128> {
     if value.is_null() {

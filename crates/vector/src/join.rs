@@ -245,8 +245,8 @@ impl JoinTable {
         (pairs.probing, pairs.found, ProbePlace { row: rows, rest: 0 })
     }
 
-    /// Adds the pairs of a row, or as many as are wanted. `first` is the first row of the table whose
-    /// key may be the same, counted from 1, or 0.
+    /// Adds the pairs of a row, or as many as are wanted. `first` is the first row of the table
+    /// whose key may be the same, counted from 1, or 0.
     #[inline]
     fn find(&self, first: u32, is_same: impl Fn(usize) -> bool, at: usize, pairs: &mut Pairs) {
         let mut row = match std::mem::take(&mut pairs.rest) {

@@ -40,8 +40,8 @@ struct Numbers {
 }
 
 impl Numbers {
-    /// The range over the keys of a column; none if more than the column decides, or if it is not of
-    /// numbers.
+    /// The range over the keys of a column; none if more than the column decides, or if it is not
+    /// of numbers.
     fn of(table: &Table, column: ColumnId, range: &KeyRange) -> Option<Self> {
         let column = &table.columns[usize::from(column.0)];
         let is_number = matches!(
