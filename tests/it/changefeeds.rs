@@ -4,7 +4,7 @@ mod http;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io;
+use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -556,7 +556,20 @@ fn a_reader_that_sleeps_is_told_where_it_broke_off() {
     client.args(["-e", "STREAM CHANGEFEED f"]);
     let mut client =
         client.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it is there");
-    thread::sleep(Duration::from_secs(1));
+    let mut other = cluster.session(SQL + 1).expect("it is there");
+    // It reads nothing more when it has its first line.
+    let mut output = BufReader::new(client.stdout.take().expect("it is there"));
+    let first = thread::spawn(move || {
+        let mut line = String::new();
+        output.read_line(&mut line).expect("it is there");
+        (output, line)
+    });
+    while !first.is_finished() {
+        said(&mut other, "UPDATE d.t SET n = n + 1 WHERE id = 1");
+        thread::sleep(Duration::from_millis(100));
+    }
+    let (output, first) = first.join().expect("it ends");
+    assert!(!first.is_empty(), "the stream has ended");
     let resident = || {
         let status = format!("/proc/{}/status", cluster.process_id(SQL));
         let status = fs::read_to_string(status).expect("it is there");
@@ -565,7 +578,6 @@ fn a_reader_that_sleeps_is_told_where_it_broke_off() {
             / 1024
     };
     let before = resident();
-    let mut other = cluster.session(SQL + 1).expect("it is there");
     for round in 0..60 {
         let statement = format!("UPDATE d.t SET n = n + 1 WHERE id % 5 = {}", round % 5);
         let began = Instant::now();
@@ -575,8 +587,7 @@ fn a_reader_that_sleeps_is_told_where_it_broke_off() {
     let grown = resident().saturating_sub(before);
     assert!(grown < 200, "{grown} MB more for a reader that sleeps");
     // It wakes up: what had been sent, and then the end.
-    let output = client.stdout.take().expect("it is there");
-    let lines = io::read_to_string(output).expect("it is there");
+    let lines = first + &io::read_to_string(output).expect("it is there");
     let error =
         io::read_to_string(client.stderr.take().expect("it is there")).expect("it is there");
     client.wait().expect("it is there");
