@@ -485,8 +485,8 @@ async fn keyed(
     let Some(keys) = Keys::new(run, &keyed.keys, shape, &inner) else { return Ok(None) };
     if known.is_all {
         let Some(told) = told(run, &keys, known).await? else { return Ok(None) };
-        let looked_up = rows_read(run, &keyed.plan.root, &told);
-        let patience = keyed.patience.min(runs_worth(looked_up));
+        let read_on = rows_read(run, &keyed.plan.root, &told);
+        let patience = keyed.patience.min(runs_worth(read_on));
         // On columns all rows at once are so much cheaper.
         if known.count * COLUMNS_GAIN <= patience as usize {
             return Ok(None);
