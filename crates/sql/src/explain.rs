@@ -27,7 +27,7 @@ use crate::execute::update;
 use crate::execute::{cursor, snapshot};
 use crate::explain::table_reads::TableRead;
 use crate::plan::estimate::{Estimate, Estimates};
-use crate::plan::operator::{Operator, QueryPlan};
+use crate::plan::operator::{Operator, PlanNode, QueryPlan};
 use crate::plan::planner::Planner;
 use crate::result::{Outcome, ResultColumn, ResultWriter};
 use crate::session::Session;
@@ -136,7 +136,10 @@ impl Subject {
                 match &insert.source {
                     ast::InsertSource::Query(query) => planner.query(query)?,
                     ast::InsertSource::Values(_) | ast::InsertSource::Literals(_) => {
-                        QueryPlan::new(Vec::new(), Operator::Rows(Vec::new()), Vec::new(), false)
+                        let rows = Operator::Rows(Vec::new());
+                        let plan = QueryPlan::new(Vec::new(), rows, Vec::new(), false);
+                        planner.identify(&plan);
+                        plan
                     }
                 }
             }
@@ -285,7 +288,8 @@ impl Explainer<'_> {
         self.next - 1
     }
 
-    fn step<'p>(&mut self, operator: &'p Operator) -> Step<'p> {
+    fn step<'p>(&mut self, node: &'p PlanNode) -> Step<'p> {
+        let operator = &node.operator;
         let tables = match operator {
             Operator::Scan(scan) => vec![TableRead::new(self, scan, false)],
             Operator::Lookup { scan, .. } => vec![TableRead::new(self, scan, true)],
@@ -295,7 +299,7 @@ impl Explainer<'_> {
             _ => Vec::new(),
         };
         let mut blocks = Vec::new();
-        let inputs: Vec<&Operator> = match operator {
+        let inputs: Vec<&PlanNode> = match operator {
             Operator::Set { first, rest, .. } => {
                 for (_, part) in rest {
                     let id = self.number();
@@ -315,16 +319,16 @@ impl Explainer<'_> {
             _ => operator.inputs(),
         };
         let inputs = inputs.into_iter().map(|input| self.step(input)).collect();
-        let obstacle = self.dry_run.obstacle(operator);
+        let obstacle = self.dry_run.obstacle(node);
         Step {
             operator,
-            site: self.dry_run.site(operator).unwrap_or(Site::Rows),
+            site: self.dry_run.site(node).unwrap_or(Site::Rows),
             estimate: Estimates::new(self.session).of(operator),
-            done: self.observer.map(|observer| observer.of(operator)),
+            done: self.observer.map(|observer| observer.of(node)),
             tables,
             words: self.words(operator),
             obstacle: obstacle.map(|obstacle| plain(&obstacle.to_string())),
-            sent: self.dry_run.is_sent(operator),
+            sent: self.dry_run.is_sent(node),
             inputs,
             blocks,
         }

@@ -32,6 +32,7 @@ pub(crate) mod limit;
 pub(crate) mod member;
 pub(crate) mod merge;
 pub(crate) mod operator;
+pub(crate) mod operator_id;
 pub(crate) mod order;
 pub(crate) mod outer;
 pub(crate) mod parameter;
@@ -62,7 +63,9 @@ use crate::plan::planner::Planner;
 impl Planner<'_> {
     /// Plans a query that stands for itself.
     pub(crate) fn query(&mut self, query: &ast::Query) -> Result<QueryPlan, SqlError> {
-        self.plan_query(query, None)
+        let plan = self.plan_query(query, None)?;
+        self.identify(&plan);
+        Ok(plan)
     }
 
     /// Plans a query inside a block with this scope.

@@ -42,7 +42,7 @@ use crate::execute::columns::source::SourceCursor;
 
 use crate::execute::run::{Run, with_parameters};
 use crate::execute::{joined as in_data_nodes, pushdown};
-use crate::plan::operator::{AccessPath, Formula, HashKey, Operator, TableScan};
+use crate::plan::operator::{AccessPath, Formula, HashKey, Operator, PlanNode, TableScan};
 
 /// Rows of a table from which on subqueries over large tables are told them at once.
 const ASKING_ROWS: u64 = 32;
@@ -51,7 +51,7 @@ const ASKING_ROWS: u64 = 32;
 /// Of the block's row these places are wanted; all that there are, unless told.
 pub(crate) fn begin<'p>(
     run: &Run<'_>,
-    operator: &'p Operator,
+    operator: &'p PlanNode,
     wanted: Option<&BTreeSet<usize>>,
 ) -> Option<ColumnCursor<'p>> {
     if !run.session.variables.pushdown || !is_worth(run, operator) {
@@ -72,7 +72,7 @@ pub(crate) fn begin<'p>(
 /// Begins a join that data nodes make, which send only so many rows that come first in an order.
 fn begin_first<'p>(
     run: &Run<'_>,
-    operator: &'p Operator,
+    operator: &'p PlanNode,
     order: &[(&Expression, bool)],
     rows: u32,
 ) -> Option<ColumnCursor<'p>> {
@@ -142,7 +142,7 @@ impl<'p> ColumnCursor<'p> {
     /// wanted.
     pub(crate) fn new(
         run: &Run<'_>,
-        operator: &'p Operator,
+        operator: &'p PlanNode,
         wanted: &BTreeSet<usize>,
     ) -> Option<Self> {
         Self::watched(run, operator, || Self::unwatched(run, operator, wanted))
@@ -151,7 +151,7 @@ impl<'p> ColumnCursor<'p> {
     /// What is made for an operator, with whoever looks on.
     fn watched(
         run: &Run<'_>,
-        operator: &'p Operator,
+        operator: &'p PlanNode,
         make: impl FnOnce() -> Option<Self>,
     ) -> Option<Self> {
         let Some(observer) = &run.observer else { return make() };
@@ -163,8 +163,8 @@ impl<'p> ColumnCursor<'p> {
         Some(if cursor.is_source() { cursor } else { cursor.watched_as(operator) })
     }
 
-    fn unwatched(run: &Run<'_>, operator: &'p Operator, wanted: &BTreeSet<usize>) -> Option<Self> {
-        let conditions = match operator {
+    fn unwatched(run: &Run<'_>, operator: &'p PlanNode, wanted: &BTreeSet<usize>) -> Option<Self> {
+        let conditions = match &operator.operator {
             Operator::Scan(scan) if reads_blocks(operator) => scan.conditions.as_slice(),
             Operator::Filter { conditions, .. } => conditions.as_slice(),
             _ => &[],
@@ -187,11 +187,11 @@ impl<'p> ColumnCursor<'p> {
     }
 
     /// Without what waits for subqueries.
-    fn simple(run: &Run<'_>, operator: &'p Operator, wanted: &BTreeSet<usize>) -> Option<Self> {
+    fn simple(run: &Run<'_>, operator: &'p PlanNode, wanted: &BTreeSet<usize>) -> Option<Self> {
         if let Some(cursor) = JoinedCursor::new(run, operator, wanted) {
             return Some(Self::of(cursor));
         }
-        let cursor = match operator {
+        let cursor = match &operator.operator {
             Operator::Scan(scan) if reads_blocks(operator) => {
                 ScanCursor::new(run, scan, wanted).map(Self::of)
             }
@@ -227,7 +227,7 @@ pub(crate) fn told_places<'k>(
 }
 
 /// Whether a subquery can be run on columns for all rows of its enclosing block.
-pub(crate) fn can_begin(run: &Run<'_>, operator: &Operator, width: usize) -> bool {
+pub(crate) fn can_begin(run: &Run<'_>, operator: &PlanNode, width: usize) -> bool {
     let cursor = ColumnCursor::new(run, operator, &(0..width).collect());
     cursor.is_some_and(|cursor| !cursor.is_source())
 }

@@ -24,7 +24,7 @@ use crate::execute::run::{Boxed, Run};
 use crate::execute::scan::TableCursor;
 use crate::execute::spilled::distinct::Distinct;
 use crate::memory::Held;
-use crate::plan::operator::{DerivedScan, Formula, Operator, SetKind};
+use crate::plan::operator::{DerivedScan, Formula, Operator, PlanNode, SetKind};
 use crate::rows::{Row, memory_of};
 use crate::spill::rows::RowReader;
 
@@ -33,7 +33,7 @@ const CHECKED_ROWS: usize = 16;
 
 /// An operator at work.
 pub(crate) struct Cursor<'p> {
-    pub(crate) operator: &'p Operator,
+    pub(crate) operator: &'p PlanNode,
     pub(crate) work: Work<'p>,
     begun: bool,
 }
@@ -43,7 +43,7 @@ pub(crate) enum Work<'p> {
     /// Rows that are there, and what they take.
     Rows(VecDeque<Row>, Held),
     /// Rows that some work at the beginning gives.
-    Collect(&'p Operator),
+    Collect(&'p PlanNode),
     /// Rows that are in temporary files.
     Spilled(Box<dyn FileRows + 'p>),
     /// Rows of a query in FROM, which are put at their places when they are asked for.
@@ -51,22 +51,22 @@ pub(crate) enum Work<'p> {
     Table(Box<TableCursor<'p>>),
     Lookup {
         input: Box<Cursor<'p>>,
-        operator: &'p Operator,
+        operator: &'p PlanNode,
         /// What the rows given last take.
         held: Option<Held>,
     },
     Lateral {
         input: Box<Cursor<'p>>,
-        operator: &'p Operator,
+        operator: &'p PlanNode,
         held: Option<Held>,
     },
     Join(Box<join::JoinCursor<'p>>),
     /// What may be done on columns: decided with the first rows.
-    Open(&'p Operator),
+    Open(&'p PlanNode),
     /// Rows of columns; the operator, as long as none has been given.
     Columns {
         cursor: Box<ColumnCursor<'p>>,
-        untried: Option<&'p Operator>,
+        untried: Option<&'p PlanNode>,
         /// The batch at hand, and how many of its rows have been given.
         rest: Option<(ColumnBatch, usize)>,
     },
@@ -97,12 +97,12 @@ pub(crate) enum Work<'p> {
     },
     Limit {
         input: Box<Cursor<'p>>,
-        operator: &'p Operator,
+        operator: &'p PlanNode,
         left: Option<(u64, u64)>,
     },
     UnionAll {
         first: Option<Box<Cursor<'p>>>,
-        rest: VecDeque<&'p Operator>,
+        rest: VecDeque<&'p PlanNode>,
     },
 }
 
@@ -119,12 +119,12 @@ pub(crate) enum Narrow {
 }
 
 /// Begins an operator.
-pub(crate) fn open(operator: &Operator) -> Cursor<'_> {
+pub(crate) fn open(operator: &PlanNode) -> Cursor<'_> {
     Cursor { operator, work: work_of(operator), begun: false }
 }
 
-fn work_of(operator: &Operator) -> Work<'_> {
-    match operator {
+fn work_of(operator: &PlanNode) -> Work<'_> {
+    match &operator.operator {
         // A condition that waits for a subquery may be checked on columns.
         Operator::Scan(scan) if !scan.conditions.iter().all(Formula::is_ready) => {
             Work::Open(operator)
@@ -147,7 +147,7 @@ fn work_of(operator: &Operator) -> Work<'_> {
         }
         Operator::Limit { input, .. } => {
             // What gives its first rows soon is worth more here.
-            let input = match &**input {
+            let input = match &input.operator {
                 Operator::LoopJoin { .. } | Operator::Filter { .. } => {
                     Cursor { operator: input, work: work_on_rows(input), begun: false }
                 }
@@ -177,8 +177,8 @@ fn work_of(operator: &Operator) -> Work<'_> {
 }
 
 /// A scan, a join or a filter, row by row.
-pub(crate) fn work_on_rows(operator: &Operator) -> Work<'_> {
-    match operator {
+pub(crate) fn work_on_rows(operator: &PlanNode) -> Work<'_> {
+    match &operator.operator {
         Operator::Lookup { input, .. } => {
             Work::Lookup { input: Box::new(open(input)), operator, held: None }
         }
@@ -254,7 +254,7 @@ pub(crate) async fn evaluate(
 }
 
 /// All rows of an operator, and what they take.
-pub(crate) async fn drain(run: &mut Run<'_>, operator: &Operator) -> Result<Kept, SqlError> {
+pub(crate) async fn drain(run: &mut Run<'_>, operator: &PlanNode) -> Result<Kept, SqlError> {
     drain_cursor(run, open(operator)).await
 }
 

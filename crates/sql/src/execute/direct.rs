@@ -88,23 +88,25 @@ impl<'p> Direct<'p> {
         if plan.counts_found_rows || out.converts() {
             return None;
         }
-        let (root, after) = match &plan.root {
-            Operator::Sort { input, keys, limit: None } => match &**input {
-                Operator::Distinct { input, types } => (&**input, Some((keys, Some(&types[..])))),
+        let (root, after) = match &plan.root.operator {
+            Operator::Sort { input, keys, limit: None } => match &input.operator {
+                Operator::Distinct { input, types } => {
+                    (&input.operator, Some((keys, Some(&types[..]))))
+                }
                 other => (other, Some((keys, None))),
             },
             other => (other, None),
         };
         let Operator::Project { input, expressions } = root else { return None };
-        let (input, before) = match &**input {
+        let (input, before) = match &input.operator {
             Operator::Sort { input, keys, limit: None } if after.is_none() => {
-                (&**input, Some(keys))
+                (&input.operator, Some(keys))
             }
             other => (other, None),
         };
         let (input, bounds) = match input {
             Operator::Limit { input, bounds } if before.is_none() && after.is_none() => {
-                (&**input, Some(bounds))
+                (&input.operator, Some(bounds))
             }
             other => (other, None),
         };

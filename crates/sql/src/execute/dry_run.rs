@@ -8,7 +8,7 @@
 //! What values decide (a column's values that do not fit its type, ranges that are not exact) shows
 //! only when a query is run.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use sql_expression::{Obstacle, SqlError, SubqueryId, short_text};
@@ -23,11 +23,11 @@ use crate::execute::cursor::group::Pushed;
 use crate::execute::cursor::step;
 use crate::execute::cursor::{Cursor, Work, group, open, work_on_rows};
 use crate::execute::joined::{JoinedScan, LookedUp};
-use crate::execute::observe::Address;
 use crate::execute::run::Run;
 use crate::plan::operator::{
-    AccessPath, Aggregate, Formula, HashKey, Keyed, Operator, QueryPlan, TableScan,
+    AccessPath, Aggregate, Formula, HashKey, Keyed, Operator, PlanNode, QueryPlan, TableScan,
 };
+use crate::plan::operator_id::{OperatorId, PerOperator};
 use crate::plan::outer::for_each_outer;
 
 /// On what an operator works.
@@ -46,19 +46,19 @@ pub(crate) enum Site {
 /// How the operators of a query would be run.
 #[derive(Debug, Default)]
 pub(crate) struct DryRun {
-    sites: BTreeMap<Address, Site>,
+    sites: PerOperator<Site>,
     /// Who checks the conditions of scans.
-    checks: BTreeMap<*const TableScan, Vec<CheckedBy>>,
+    checks: PerOperator<Vec<CheckedBy>>,
     /// Why groups and joins by lookups are not made by data nodes.
-    obstacles: BTreeMap<Address, Obstacle>,
+    obstacles: PerOperator<Obstacle>,
     /// Subqueries of which conditions ask whether they have rows, which data nodes look up.
     looked_up: BTreeSet<SubqueryId>,
     /// What rows are found by that data nodes look up.
-    found: BTreeMap<*const TableScan, LookedUp>,
+    found: PerOperator<LookedUp>,
     /// Sides of joins whose rows are sent to the data nodes that make them.
-    sent: BTreeSet<Address>,
+    sent: BTreeSet<OperatorId>,
     /// Columns of scans whose values are told.
-    told: BTreeMap<*const TableScan, Vec<usize>>,
+    told: PerOperator<Vec<usize>>,
 }
 
 impl DryRun {
@@ -73,23 +73,23 @@ impl DryRun {
     }
 
     /// On what an operator works; nothing if it is a part of another.
-    pub(crate) fn site(&self, operator: &Operator) -> Option<Site> {
-        self.sites.get(&std::ptr::from_ref(operator)).copied()
+    pub(crate) fn site(&self, operator: &PlanNode) -> Option<Site> {
+        self.sites.get(operator.id()).copied()
     }
 
     /// Who checks the conditions of a scan, in their order.
     pub(crate) fn checks(&self, scan: &TableScan) -> &[CheckedBy] {
-        self.checks.get(&std::ptr::from_ref(scan)).map_or(&[], Vec::as_slice)
+        self.checks.get(scan.id()).map_or(&[], Vec::as_slice)
     }
 
     /// Why the data nodes do not make the groups or the lookups of an operator.
-    pub(crate) fn obstacle(&self, operator: &Operator) -> Option<&Obstacle> {
-        self.obstacles.get(&std::ptr::from_ref(operator))
+    pub(crate) fn obstacle(&self, operator: &PlanNode) -> Option<&Obstacle> {
+        self.obstacles.get(operator.id())
     }
 
     /// Positions of a scan's columns of which only values are looked for that a join has met.
     pub(crate) fn told(&self, scan: &TableScan) -> &[usize] {
-        self.told.get(&std::ptr::from_ref(scan)).map_or(&[], Vec::as_slice)
+        self.told.get(scan.id()).map_or(&[], Vec::as_slice)
     }
 
     /// Whether data nodes look up what all conditions ask of a subquery.
@@ -99,12 +99,12 @@ impl DryRun {
 
     /// What the rows of a table are found by, if data nodes look them up as a part of a join.
     pub(crate) fn found(&self, scan: &TableScan) -> Option<&LookedUp> {
-        self.found.get(&std::ptr::from_ref(scan))
+        self.found.get(scan.id())
     }
 
     /// Whether the rows of an operator are sent to the data nodes.
-    pub(crate) fn is_sent(&self, operator: &Operator) -> bool {
-        self.sent.contains(&std::ptr::from_ref(operator))
+    pub(crate) fn is_sent(&self, operator: &PlanNode) -> bool {
+        self.sent.contains(&operator.id())
     }
 
     fn query(&mut self, run: &mut Run<'_>, plan: &QueryPlan) {
@@ -157,7 +157,7 @@ impl DryRun {
         self.work(run, cursor.operator, &cursor.work);
     }
 
-    fn work(&mut self, run: &mut Run<'_>, operator: &Operator, work: &Work<'_>) {
+    fn work(&mut self, run: &mut Run<'_>, operator: &PlanNode, work: &Work<'_>) {
         if let Work::Open(_) = work {
             return if columns::begin(run, operator, None).is_some() {
                 self.take_made(run, operator)
@@ -167,7 +167,7 @@ impl DryRun {
         }
         self.note(run, operator, Site::Rows);
         if let (Some(Err(obstacle)), false) = (joined(run, operator), is_hash_join(operator)) {
-            self.obstacles.insert(std::ptr::from_ref(operator), obstacle);
+            self.obstacles.insert(operator.id(), obstacle);
         }
         match work {
             Work::Table(_)
@@ -185,35 +185,37 @@ impl DryRun {
             Work::Join(_) => {
                 operator.inputs().into_iter().for_each(|input| self.cursor(run, &open(input)));
             }
-            Work::Distinct { .. } | Work::UnionAll { .. } | Work::Collect(_) => match operator {
-                Operator::Aggregate(aggregate) => self.groups(run, operator, aggregate),
-                Operator::Sort { input, keys, limit: Some(bounds) } => {
-                    let count = bounds.count.as_ref();
-                    // A LIMIT that only its parameters tell is thought to be small.
-                    let count = count.and_then(|count| match count.expression.as_constant() {
-                        Some(Datum::UInt(count)) => usize::try_from(*count).ok(),
-                        Some(Datum::Int(count)) => usize::try_from(*count).ok(),
-                        _ => Some(1),
-                    });
-                    if step::first_rows(run, input, keys, count).is_some() {
-                        self.note(run, operator, Site::DataNodes);
-                    } else if let Some(first) = FirstRows::new(run, input, keys, count) {
-                        let pushed = first.is_pushed();
-                        let site = if pushed { Site::DataNodes } else { Site::Columns };
-                        self.note(run, operator, site);
-                        return match joined(run, input) {
-                            Some(Ok(joined)) if pushed => self.note_joined(run, input, joined),
-                            _ => self.take_made(run, input),
-                        };
+            Work::Distinct { .. } | Work::UnionAll { .. } | Work::Collect(_) => {
+                match &operator.operator {
+                    Operator::Aggregate(aggregate) => self.groups(run, operator, aggregate),
+                    Operator::Sort { input, keys, limit: Some(bounds) } => {
+                        let count = bounds.count.as_ref();
+                        // A LIMIT that only its parameters tell is thought to be small.
+                        let count = count.and_then(|count| match count.expression.as_constant() {
+                            Some(Datum::UInt(count)) => usize::try_from(*count).ok(),
+                            Some(Datum::Int(count)) => usize::try_from(*count).ok(),
+                            _ => Some(1),
+                        });
+                        if step::first_rows(run, input, keys, count).is_some() {
+                            self.note(run, operator, Site::DataNodes);
+                        } else if let Some(first) = FirstRows::new(run, input, keys, count) {
+                            let pushed = first.is_pushed();
+                            let site = if pushed { Site::DataNodes } else { Site::Columns };
+                            self.note(run, operator, site);
+                            return match joined(run, input) {
+                                Some(Ok(joined)) if pushed => self.note_joined(run, input, joined),
+                                _ => self.take_made(run, input),
+                            };
+                        }
+                        self.cursor(run, &open(input));
                     }
-                    self.cursor(run, &open(input));
+                    _ => operator.inputs().into_iter().for_each(|i| self.cursor(run, &open(i))),
                 }
-                _ => operator.inputs().into_iter().for_each(|i| self.cursor(run, &open(i))),
-            },
+            }
         }
     }
 
-    fn groups(&mut self, run: &mut Run<'_>, operator: &Operator, aggregate: &Aggregate) {
+    fn groups(&mut self, run: &mut Run<'_>, operator: &PlanNode, aggregate: &Aggregate) {
         let obstacle = match group::pushed(run, aggregate) {
             Ok(Pushed::Scanned(..)) => {
                 self.note(run, operator, Site::DataNodes);
@@ -226,7 +228,7 @@ impl DryRun {
             }
             Err(obstacle) => obstacle,
         };
-        self.obstacles.insert(std::ptr::from_ref(operator), obstacle);
+        self.obstacles.insert(operator.id(), obstacle);
         if group::columns_of(run, aggregate).is_some() {
             self.note(run, operator, Site::Columns);
             self.take_made(run, &aggregate.input);
@@ -236,14 +238,14 @@ impl DryRun {
     }
 
     /// Operators were made on columns, some of them over sources of rows.
-    fn take_made(&mut self, run: &mut Run<'_>, top: &Operator) {
+    fn take_made(&mut self, run: &mut Run<'_>, top: &PlanNode) {
         let Some(observer) = &run.observer else { return };
-        let made: BTreeMap<Address, bool> = observer.borrow_mut().take_made().into_iter().collect();
+        let made: PerOperator<bool> = observer.borrow_mut().take_made().into_iter().collect();
         self.made(run, top, &made);
     }
 
-    fn made(&mut self, run: &mut Run<'_>, operator: &Operator, made: &BTreeMap<Address, bool>) {
-        match made.get(&std::ptr::from_ref(operator)) {
+    fn made(&mut self, run: &mut Run<'_>, operator: &PlanNode, made: &PerOperator<bool>) {
+        match made.get(operator.id()) {
             None => {}
             Some(false) => self.cursor(run, &open(operator)),
             Some(true) => {
@@ -253,11 +255,11 @@ impl DryRun {
                     Some(Ok(joined)) => return self.note_joined(run, operator, joined),
                     Some(Err(_)) if is_hash_join(operator) => {}
                     Some(Err(obstacle)) => {
-                        self.obstacles.insert(std::ptr::from_ref(operator), obstacle);
+                        self.obstacles.insert(operator.id(), obstacle);
                     }
                     None => {}
                 }
-                match operator {
+                match &operator.operator {
                     Operator::Aggregate(aggregate) => self.groups(run, operator, aggregate),
                     Operator::HashJoin { right, keys, .. } => {
                         self.tell(run, keys, right);
@@ -279,7 +281,7 @@ impl DryRun {
 
     /// A scan is told values of one of the columns that it wants.
     fn note_told(&mut self, scan: &TableScan, at: u16) {
-        let list = self.told.entry(std::ptr::from_ref(scan)).or_default();
+        let list = self.told.or_default(scan.id());
         let column = scan.wanted[usize::from(at)];
         if !list.contains(&column) {
             list.push(column);
@@ -287,10 +289,10 @@ impl DryRun {
     }
 
     /// An operator and those below are a join that data nodes make.
-    fn note_joined(&mut self, run: &mut Run<'_>, operator: &Operator, joined: JoinedScan<'_>) {
+    fn note_joined(&mut self, run: &mut Run<'_>, operator: &PlanNode, joined: JoinedScan<'_>) {
         self.note_parts(run, operator, &joined);
         for sent in &joined.sent {
-            self.sent.insert(std::ptr::from_ref(sent.side));
+            self.sent.insert(sent.side.id());
             sent.told.iter().for_each(|(input, _)| self.note_told(joined.scan, *input));
             if ColumnCursor::new(run, sent.side, &sent.places()).is_some() {
                 self.take_made(run, sent.side)
@@ -302,44 +304,44 @@ impl DryRun {
         self.found.extend(joined.found);
     }
 
-    fn note_parts(&mut self, run: &Run<'_>, operator: &Operator, joined: &JoinedScan<'_>) {
+    fn note_parts(&mut self, run: &Run<'_>, operator: &PlanNode, joined: &JoinedScan<'_>) {
         if joined.is_sent(operator) {
             return;
         }
         self.note(run, operator, Site::Joined);
-        if let Operator::Scan(scan) = operator
-            && let Some(checks) = self.checks.get_mut(&(&raw const **scan))
+        if let Operator::Scan(scan) = &operator.operator
+            && let Some(checks) = self.checks.get_mut(scan.id())
         {
             let asked = scan.conditions.iter().zip(checks).filter(|(c, _)| joined.asks(c));
             asked.for_each(|(_, check)| *check = CheckedBy::DataNodes);
         }
-        if let Operator::Lookup { scan, .. } = operator {
+        if let Operator::Lookup { scan, .. } = &operator.operator {
             let by = |condition: &Formula| {
-                if joined.others.iter().any(|other| std::ptr::eq(*other, condition)) {
+                if joined.others.iter().any(|other| other.is(condition)) {
                     CheckedBy::SqlNode(Obstacle::because("it has no translation"))
                 } else {
                     CheckedBy::DataNodes
                 }
             };
-            self.checks.insert(&raw const **scan, scan.conditions.iter().map(by).collect());
+            self.checks.insert(scan.id(), scan.conditions.iter().map(by).collect());
         }
         operator.inputs().into_iter().for_each(|input| self.note_parts(run, input, joined));
     }
 
-    fn note(&mut self, run: &Run<'_>, operator: &Operator, site: Site) {
-        self.sites.insert(std::ptr::from_ref(operator), site);
-        match operator {
+    fn note(&mut self, run: &Run<'_>, operator: &PlanNode, site: Site) {
+        self.sites.insert(operator.id(), site);
+        match &operator.operator {
             Operator::Scan(scan) => {
-                self.checks.insert(&raw const **scan, checked_by(run, scan));
+                self.checks.insert(scan.id(), checked_by(run, scan));
             }
             Operator::Lookup { scan, .. } => {
                 let because = || CheckedBy::SqlNode(Obstacle::because("rows are found by key"));
                 let checks = scan.conditions.iter().map(|_| because()).collect();
-                self.checks.insert(&raw const **scan, checks);
+                self.checks.insert(scan.id(), checks);
             }
             Operator::Edges { edges, .. } => {
                 for edge in edges {
-                    self.checks.insert(&raw const edge.scan, checked_by(run, &edge.scan));
+                    self.checks.insert(edge.scan.id(), checked_by(run, &edge.scan));
                 }
             }
             _ => {}
@@ -361,13 +363,13 @@ impl DryRun {
         plan.subqueries.iter().try_for_each(|subplan| self.require(run, &subplan.plan))
     }
 
-    fn require_of(&self, run: &Run<'_>, operator: &Operator) -> Result<(), SqlError> {
+    fn require_of(&self, run: &Run<'_>, operator: &PlanNode) -> Result<(), SqlError> {
         let refused = |what: String, why: &Obstacle| {
             let detail = format!("{what}: {why}").replace('`', "");
             let refusal = model::Refusal::new(model::ErrorCode::NotPushed, detail);
             Err(crate::error::of_refusal(&refusal))
         };
-        if let Operator::Scan(scan) = operator
+        if let Operator::Scan(scan) = &operator.operator
             && matches!(scan.path, AccessPath::Full | AccessPath::Ranges { .. })
         {
             for (condition, by) in scan.conditions.iter().zip(self.checks(scan)) {
@@ -377,8 +379,8 @@ impl DryRun {
                 }
             }
         }
-        if let Operator::Aggregate(aggregate) = operator
-            && let Operator::Scan(scan) = &aggregate.input
+        if let Operator::Aggregate(aggregate) = &operator.operator
+            && let Operator::Scan(scan) = &aggregate.input.operator
             && let Some(why) = self.obstacle(operator)
         {
             return refused(format!("aggregate over table {}", scan.alias), why);

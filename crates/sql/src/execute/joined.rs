@@ -37,7 +37,10 @@ use crate::execute::pushdown::{self, GroupProgram, untranslated};
 use crate::execute::run::Run;
 use crate::execute::scan::{Located, asked, locate};
 use crate::kernel::{Failure, Scan};
-use crate::plan::operator::{AccessPath, Aggregate, Formula, Operator, TableScan, places_of};
+use crate::plan::operator::{
+    AccessPath, Aggregate, Formula, Operator, PlanNode, TableScan, places_of,
+};
+use crate::plan::operator_id::OperatorId;
 
 use chain::{Chain, Step, are_many};
 use child::Child;
@@ -60,7 +63,7 @@ pub(crate) struct JoinedScan<'p> {
     /// Operators whose rows are sent, in the order of their lookups.
     pub(crate) sent: Vec<Sent<'p>>,
     /// What the rows of its tables are found by.
-    pub(crate) found: Vec<(*const TableScan, LookedUp)>,
+    pub(crate) found: Vec<(OperatorId, LookedUp)>,
     /// What stands at the places of the block's row, with its place in the joined row.
     columns: Shape,
     /// What data nodes check of joined rows.
@@ -122,7 +125,7 @@ impl<'p> JoinedScan<'p> {
         let mut all = pushdown::columns(scan);
         let own = all.clone();
         let mut builder = ProgramBuilder::new(&own, context);
-        let is_asked = |formula: &&Formula| asked.iter().any(|of| std::ptr::eq(*of, *formula));
+        let is_asked = |formula: &&Formula| asked.iter().any(|of| of.is(formula));
         let of_scan = scan.conditions.iter().filter(|condition| !is_asked(condition));
         let mut others = untranslated(context, ready(of_scan)?.into_iter(), &mut builder);
         for part in &mut parts {
@@ -195,13 +198,13 @@ impl<'p> JoinedScan<'p> {
     }
 
     /// Whether the rows of an operator are sent.
-    pub(crate) fn is_sent(&self, operator: &Operator) -> bool {
-        self.sent.iter().any(|sent| std::ptr::eq(sent.side, operator))
+    pub(crate) fn is_sent(&self, operator: &PlanNode) -> bool {
+        self.sent.iter().any(|sent| sent.side.id() == operator.id())
     }
 
     /// Whether a condition asks a subquery, which data nodes look up.
     pub(crate) fn asks(&self, condition: &Formula) -> bool {
-        self.asked.iter().any(|asked| std::ptr::eq(*asked, condition))
+        self.asked.iter().any(|asked| asked.is(condition))
     }
 
     /// The subqueries that are asked, which data nodes look up.
@@ -401,7 +404,7 @@ fn take_untranslated<'f>(
     builder: &mut ProgramBuilder<'_>,
 ) -> Vec<&'f Formula> {
     let left = untranslated(context, conditions.iter().copied(), builder);
-    conditions.retain(|of| !left.iter().any(|l| std::ptr::eq(*l, *of)));
+    conditions.retain(|of| !left.iter().any(|l| l.is(of)));
     left
 }
 
@@ -487,7 +490,7 @@ impl JoinedRead {
             }
         }
         told.iter().for_each(|_| run.told(scan));
-        told.extend(run.narrowed.remove(&std::ptr::from_ref(scan)).into_iter().flatten());
+        told.extend(run.narrowed.take(scan.id()).into_iter().flatten());
         let mut program = joined.program.clone();
         if !told.is_empty() {
             Arc::make_mut(&mut program).members.extend(told);

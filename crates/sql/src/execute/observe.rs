@@ -1,24 +1,19 @@
 //! What operators have done, for EXPLAIN ANALYZE.
 //!
 //! # Owns
-//! [`Observer`]: counts and times of each operator, and on what it works. Operators are known by
-//! their addresses in the plan, which stays where it is while it is run.
+//! [`Observer`]: counts and times of each operator, and on what it works.
 //! # Guarantees
 //! What comes from data nodes is counted once, for the innermost operator at work. Of a run that
 //! nobody watches nothing is counted, at the price of one look for each batch.
 //! # Limits
 //! Times are by the clock of turns: what is done without waiting takes none.
 
-use std::collections::BTreeMap;
-
 use client::Traffic;
 use stdx::{Duration, Instant};
 
 use crate::execute::run::Run;
-use crate::plan::operator::{Operator, TableScan};
-
-/// An operator, by its place in the plan.
-pub(crate) type Address = *const Operator;
+use crate::plan::operator::{PlanNode, TableScan};
+use crate::plan::operator_id::{OperatorId, PerOperator};
 
 /// What an operator has done.
 #[derive(Clone, Copy, Debug, Default)]
@@ -42,17 +37,17 @@ pub(crate) struct Done {
 /// Looks on while operators are made and run.
 #[derive(Debug, Default)]
 pub(crate) struct Observer {
-    done: BTreeMap<Address, Done>,
+    done: PerOperator<Done>,
     /// How many sets of keys data nodes were told to look for in scans.
-    told: BTreeMap<*const TableScan, u64>,
+    told: PerOperator<u64>,
     /// Operators at work, the outermost first.
-    at_work: Vec<Address>,
+    at_work: Vec<OperatorId>,
     /// What had come from data nodes when that was counted last.
     counted: Traffic,
     /// The same of what the connection has written to temporary files.
     counted_spilled: u64,
     /// Operators that were made on columns, and those that only give rows to such.
-    made: Vec<(Address, bool)>,
+    made: Vec<(OperatorId, bool)>,
 }
 
 /// An operator was given the word at this time.
@@ -60,13 +55,13 @@ pub(crate) struct Entered(Instant);
 
 impl Observer {
     /// What an operator has done; nothing if it was not begun.
-    pub(crate) fn of(&self, operator: &Operator) -> Option<Done> {
-        self.done.get(&std::ptr::from_ref(operator)).copied()
+    pub(crate) fn of(&self, operator: &PlanNode) -> Option<Done> {
+        self.done.get(operator.id()).copied()
     }
 
     /// How many sets of keys data nodes were told to look for in a scan.
     pub(crate) fn key_sets(&self, scan: &TableScan) -> u64 {
-        self.told.get(&std::ptr::from_ref(scan)).copied().unwrap_or(0)
+        self.told.get(scan.id()).copied().unwrap_or(0)
     }
 
     /// How many operators were made so far.
@@ -76,15 +71,15 @@ impl Observer {
 
     /// An operator was made on columns, or as a source of rows for columns, or not at all. Those
     /// below it, made since `mark`, count only if it was made on columns.
-    pub(crate) fn made(&mut self, mark: usize, operator: &Operator, on_columns: Option<bool>) {
+    pub(crate) fn made(&mut self, mark: usize, operator: &PlanNode, on_columns: Option<bool>) {
         if on_columns != Some(true) {
             self.made.truncate(mark);
         }
-        self.made.extend(on_columns.map(|on_columns| (std::ptr::from_ref(operator), on_columns)));
+        self.made.extend(on_columns.map(|on_columns| (operator.id(), on_columns)));
     }
 
     /// Operators made since this was asked last, with whether they are on columns.
-    pub(crate) fn take_made(&mut self) -> Vec<(Address, bool)> {
+    pub(crate) fn take_made(&mut self) -> Vec<(OperatorId, bool)> {
         std::mem::take(&mut self.made)
     }
 
@@ -93,7 +88,7 @@ impl Observer {
         let since = now.since(std::mem::replace(&mut self.counted, now));
         let more = spilled - std::mem::replace(&mut self.counted_spilled, spilled);
         if let Some(operator) = self.at_work.last() {
-            let done = self.done.entry(*operator).or_default();
+            let done = self.done.or_default(*operator);
             done.traffic.add(since);
             done.spilled += more;
         }
@@ -116,15 +111,15 @@ impl Run<'_> {
 
     /// An operator is asked for rows; `begun` is whether it was before. Nothing if nobody looks on,
     /// or the operator asks itself in another form.
-    pub(crate) fn enter(&mut self, operator: &Operator, begun: &mut bool) -> Option<Entered> {
+    pub(crate) fn enter(&mut self, operator: &PlanNode, begun: &mut bool) -> Option<Entered> {
         let observer = self.observer.as_mut()?.get_mut();
-        let address = std::ptr::from_ref(operator);
-        if observer.at_work.last() == Some(&address) {
+        let id = operator.id();
+        if observer.at_work.last() == Some(&id) {
             return None;
         }
         observer.count(self.session.kernel.traffic(), self.session.memory.temp().totals().written);
-        observer.at_work.push(address);
-        let done = observer.done.entry(address).or_default();
+        observer.at_work.push(id);
+        let done = observer.done.or_default(id);
         if !std::mem::replace(begun, true) {
             done.loops += 1;
             (done.in_loop, done.has_first) = (Duration::ZERO, false);
@@ -137,8 +132,8 @@ impl Run<'_> {
         let (Some(Entered(began)), Some(observer)) = (entered, &mut self.observer) else { return };
         let observer = observer.get_mut();
         observer.count(self.session.kernel.traffic(), self.session.memory.temp().totals().written);
-        let Some(address) = observer.at_work.pop() else { return };
-        let done = observer.done.entry(address).or_default();
+        let Some(id) = observer.at_work.pop() else { return };
+        let done = observer.done.or_default(id);
         let took = self.session.kernel.now().since(began);
         done.in_loop = done.in_loop + took;
         done.last = done.last + took;
@@ -151,7 +146,7 @@ impl Run<'_> {
     /// A scan is to look only for rows with some keys.
     pub(crate) fn told(&mut self, scan: &TableScan) {
         if let Some(observer) = &mut self.observer {
-            *observer.get_mut().told.entry(std::ptr::from_ref(scan)).or_default() += 1;
+            *observer.get_mut().told.or_default(scan.id()) += 1;
         }
     }
 }

@@ -19,6 +19,7 @@ use crate::catalog::key_value::{KeyValue, key_value};
 use crate::execute::scan::{local_datum, read_mode};
 use crate::kernel::Failure;
 use crate::plan::operator::{AccessPath, Operator, QueryPlan, TableScan};
+use crate::plan::operator_id::IdSlot;
 use crate::result::{KeptColumns, Outcome, ResultWriter};
 use crate::session::Session;
 
@@ -35,8 +36,8 @@ pub(crate) struct PointSelect {
 
 /// The point form of a plan, if it has one.
 pub(crate) fn select(plan: &QueryPlan) -> Option<PointSelect> {
-    let Operator::Project { input, expressions } = &plan.root else { return None };
-    let Operator::Scan(scan) = &**input else { return None };
+    let Operator::Project { input, expressions } = &plan.root.operator else { return None };
+    let Operator::Scan(scan) = &input.operator else { return None };
     let AccessPath::Primary { keys } = &scan.path else { return None };
     let exact = is_exact(scan, &keys.first().filter(|_| keys.len() == 1)?[..]);
     if !exact || plan.counts_found_rows {
@@ -51,6 +52,7 @@ pub(crate) fn select(plan: &QueryPlan) -> Option<PointSelect> {
         })
         .collect();
     let scan = TableScan {
+        slot: IdSlot::default(),
         definition: scan.definition.clone(),
         alias: scan.alias.clone(),
         offset: 0,

@@ -23,10 +23,11 @@ use sqltype::Datum;
 use stdx::Duration;
 use vector::KeySet;
 
-use crate::execute::observe::{Address, Observer};
+use crate::execute::observe::Observer;
 use crate::execute::subquery::kept::{ByKey, Searched};
 use crate::memory::Held;
 use crate::plan::operator::{Formula, Subplan, TableScan};
+use crate::plan::operator_id::{OperatorId, PerOperator};
 use crate::rows::Row;
 use crate::session::Session;
 use crate::spill::DiskWaiter;
@@ -100,9 +101,9 @@ pub(crate) struct Run<'s> {
     /// The newest rows of recursive tables, by number.
     pub(crate) work_tables: BTreeMap<u32, Rc<Vec<Row>>>,
     /// What scans are to look for, the next time each is begun.
-    pub(crate) narrowed: BTreeMap<*const TableScan, Vec<KeySet>>,
+    pub(crate) narrowed: PerOperator<Vec<KeySet>>,
     /// Sides of joins that turned out too large to be sent to the data nodes.
-    pub(crate) too_large: BTreeSet<Address>,
+    pub(crate) too_large: BTreeSet<OperatorId>,
     /// Rows computed since the last breath.
     work: u64,
     /// Bytes of large values that rows have been made of.
@@ -146,7 +147,7 @@ impl<'s> Run<'s> {
             searched: BTreeMap::new(),
             of_subqueries: BTreeMap::new(),
             work_tables: BTreeMap::new(),
-            narrowed: BTreeMap::new(),
+            narrowed: PerOperator::default(),
             too_large: BTreeSet::new(),
             work: 0,
             large_bytes: 0,

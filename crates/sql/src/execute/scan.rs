@@ -254,7 +254,7 @@ async fn begin<'p>(
         Some(bounds) => most_rows(run, bounds).await?,
         None => None,
     };
-    let as_it_lies = given.is_some() || run.narrowed.contains_key(&std::ptr::from_ref(scan));
+    let as_it_lies = given.is_some() || run.narrowed.has(scan.id());
     let by_key = !as_it_lies && order::is_cheap(run, scan, &ranges, enough).await;
     if let Some(index) = order::primary_index(scan).filter(|_| by_key) {
         let order = Some(wire::ScanOrder::Ascending);
@@ -280,7 +280,7 @@ async fn begin<'p>(
     {
         Arc::make_mut(program).filter.clear();
     }
-    let narrowed = run.narrowed.remove(&std::ptr::from_ref(scan));
+    let narrowed = run.narrowed.take(scan.id());
     if let (Some(program), Some(sets)) = (&mut program, narrowed) {
         Arc::make_mut(program).members.extend(sets);
     }

@@ -34,7 +34,9 @@ use crate::plan::from::{self, From, Within};
 use crate::plan::from_table::{FromTable, Source};
 use crate::plan::join::JoinPlanner;
 use crate::plan::limit::bounds;
-use crate::plan::operator::{AccessPath, Formula, Operator, QueryPlan, SortBy, Subplan, TableScan};
+use crate::plan::operator::{
+    AccessPath, Formula, Operator, PlanNode, QueryPlan, SortBy, Subplan, TableScan,
+};
 use crate::plan::planner::Planner;
 use crate::plan::predicate;
 use crate::result::Outcome;
@@ -43,7 +45,7 @@ use crate::session::Session;
 
 /// The rows that a statement changes, and where the tables stand in them.
 struct Found {
-    root: Operator,
+    root: PlanNode,
     subplans: Vec<Subplan>,
     tables: Vec<FromTable>,
 }
@@ -244,11 +246,13 @@ fn find_with(
         return Err(SqlError::of::<1175>(&[&""]));
     }
     if !keys.is_empty() {
-        root = Operator::Sort { input: Box::new(root), keys, limit: limit.clone() };
+        root = Operator::Sort { input: root.into(), keys, limit: limit.clone() };
     }
     if let Some(bounds) = limit {
-        root = Operator::Limit { input: Box::new(root), bounds };
+        root = Operator::Limit { input: root.into(), bounds };
     }
+    let root = PlanNode::from(root);
+    planner.identify_operator(&root);
     let subplans = planner.take_subplans();
     Ok((Found { root, subplans, tables }, bound))
 }
@@ -781,7 +785,7 @@ fn hidden_keys(
 }
 
 async fn remove(run: &mut Run<'_>, found: &Found, ignore: bool) -> Result<u64, SqlError> {
-    let is_ordered = matches!(found.root, Operator::Sort { .. } | Operator::Limit { .. });
+    let is_ordered = matches!(found.root.operator, Operator::Sort { .. } | Operator::Limit { .. });
     let mut tables = Vec::new();
     for table in found.tables.iter().filter(|table| table.lock.is_some()) {
         let Source::Table(definition) = &table.source else { continue };

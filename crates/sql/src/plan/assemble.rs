@@ -73,7 +73,7 @@ pub(super) fn operators(
     }
     if !having.is_empty() {
         let conditions = having.into_iter().map(Formula::new).collect();
-        root = Operator::Filter { input: Box::new(root), conditions };
+        root = Operator::Filter { input: root.into(), conditions };
     }
     let has_windows = !windows.is_empty();
     if has_windows {
@@ -113,7 +113,8 @@ fn groups(
     match edge::edges(tables, &input, &calls).filter(|_| alone) {
         Some(edges) => Operator::Edges { width, edges },
         None => {
-            let aggregate = Aggregate { input, group, calls, width, shown, rollup, whole };
+            let aggregate =
+                Aggregate { input: input.into(), group, calls, width, shown, rollup, whole };
             Operator::Aggregate(Box::new(distinct::split(aggregate)))
         }
     }
@@ -143,7 +144,7 @@ fn one_row(width: usize, conditions: Vec<Expression>) -> Operator {
         return input;
     }
     let conditions = conditions.into_iter().map(Formula::new).collect();
-    Operator::Filter { input: Box::new(input), conditions }
+    Operator::Filter { input: input.into(), conditions }
 }
 
 /// ORDER BY, LIMIT, the select list, DISTINCT, in the order that evaluates least.
@@ -166,11 +167,11 @@ fn finished(
             // Where all rows are counted, none is left out by the sort.
 
             let limit = bounds.clone().filter(|_| !counts);
-            Operator::Sort { input: Box::new(root), keys, limit }
+            Operator::Sort { input: root.into(), keys, limit }
         }
     };
     let limit = |root: Operator, bounds: Option<Bounds>| match bounds {
-        Some(bounds) => Operator::Limit { input: Box::new(root), bounds },
+        Some(bounds) => Operator::Limit { input: root.into(), bounds },
         None => root,
     };
     if !early {
@@ -183,7 +184,7 @@ fn finished(
             .collect();
         root = limit(sort(root, keys, &bounds), bounds);
         let expressions = values.into_iter().map(Formula::new).collect();
-        return Operator::Project { input: Box::new(root), expressions };
+        return Operator::Project { input: root.into(), expressions };
     }
     let types: Vec<ResultType> = values.iter().map(|value| value.result.clone()).collect();
     let mut expressions = values;
@@ -199,10 +200,10 @@ fn finished(
     }
     let wider = expressions.len() > width;
     let expressions = expressions.into_iter().map(Formula::new).collect();
-    root = Operator::Project { input: Box::new(root), expressions };
+    root = Operator::Project { input: root.into(), expressions };
     if distinct {
         let types = types.iter().map(|result| result.sql_type.clone()).collect();
-        root = Operator::Distinct { input: Box::new(root), types };
+        root = Operator::Distinct { input: root.into(), types };
     }
     root = limit(sort(root, keys, &bounds), bounds);
     if wider {
@@ -210,7 +211,7 @@ fn finished(
             Formula::new(Expression::column(at as u32, Arc::default(), result))
         };
         let expressions = types.into_iter().enumerate().map(column).collect();
-        root = Operator::Project { input: Box::new(root), expressions };
+        root = Operator::Project { input: root.into(), expressions };
     }
     root
 }

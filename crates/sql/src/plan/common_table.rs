@@ -114,7 +114,7 @@ impl CommonTables {
     /// The name of the table that is being planned, if a plan is its reference to itself.
     pub(super) fn work_table(&self, plan: &QueryPlan) -> Option<&str> {
         let is_working = |table: &&CommonTable| matches!(table.kind, Kind::Working(_));
-        let Operator::WorkTable { .. } = plan.root else { return None };
+        let Operator::WorkTable { .. } = plan.root.operator else { return None };
         self.list.iter().rev().find(is_working).map(|table| table.name.as_str())
     }
 }

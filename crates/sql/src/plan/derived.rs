@@ -188,7 +188,7 @@ pub(super) fn is_optional(tree: &JoinTree, at: usize) -> bool {
 pub(super) fn forget_unused(tables: &mut [FromTable]) {
     for table in tables {
         let Source::Derived(plan) = &mut table.source else { continue };
-        let root = Rc::get_mut(plan).map(|plan| &mut plan.root);
+        let root = Rc::get_mut(plan).map(|plan| &mut plan.root.operator);
         let Some(Operator::Project { expressions, .. }) = root else { continue };
         for (at, formula) in expressions.iter_mut().enumerate() {
             let is_plain =

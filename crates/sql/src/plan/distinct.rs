@@ -38,7 +38,7 @@ pub(crate) fn split(mut aggregate: Aggregate) -> Aggregate {
         // A value that is kept to be told from others is kept as it is shown.
         call.exact = false;
     }
-    Aggregate { input: Operator::Aggregate(Box::new(below)), ..aggregate }
+    Aggregate { input: Operator::Aggregate(Box::new(below)).into(), ..aggregate }
 }
 
 /// The value that all aggregates are of, each distinct one counting once. None where something is

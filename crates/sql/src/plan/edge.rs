@@ -15,6 +15,7 @@ use sqltype::{Datum, SqlType, TypeKind};
 
 use crate::plan::from_table::{FromTable, Source};
 use crate::plan::operator::{Bounds, Edge, Formula, Operator, TableScan};
+use crate::plan::operator_id::IdSlot;
 use crate::plan::path::{self, Target};
 
 /// The scans that give all of these aggregates of one table; none if one of them is no MIN or MAX
@@ -54,6 +55,7 @@ fn edge(table: &FromTable, scan: &TableScan, call: &AggregateCall) -> Option<Edg
         sql_expression::ResultType::of(SqlType::big_int(), false),
     ));
     let scan = TableScan {
+        slot: IdSlot::default(),
         definition: definition.clone(),
         alias: scan.alias.clone(),
         offset: scan.offset,

@@ -15,6 +15,7 @@ use crate::plan::from_table::{FromTable, JoinTree, Source};
 use crate::plan::operator::{
     AccessPath, DerivedScan, Formula, HashKey, JoinSpec, Operator, TableScan, VirtualScan,
 };
+use crate::plan::operator_id::IdSlot;
 use crate::plan::order::{self, Method, Part};
 use crate::plan::path::{self, Priced, Target};
 use crate::plan::predicate::has_subquery;
@@ -110,6 +111,7 @@ impl JoinPlanner<'_> {
                 let changes = table.lock.is_some() && self.tables.len() == 1;
                 let hidden = changes && definition.hidden_key.is_some();
                 let scan = TableScan {
+                    slot: IdSlot::default(),
                     definition: definition.clone(),
                     alias,
                     offset,
@@ -140,7 +142,7 @@ impl JoinPlanner<'_> {
                 let operator = match &table.lateral {
                     None => Operator::Derived(scan),
                     Some(_) => {
-                        let input = Box::new(Operator::Nothing { width });
+                        let input = Operator::Nothing { width }.into();
                         let right_places = vec![(offset, offset + table.columns)];
                         let join = JoinSpec { outer: false, conditions: Vec::new(), right_places };
                         Operator::Lateral { input, scan, join }
@@ -258,7 +260,7 @@ impl JoinPlanner<'_> {
             && let (Operator::Lateral { scan, .. }, _) = self.read(at, conditions.clone(), before)
         {
             let join = JoinSpec { outer, conditions: Vec::new(), right_places };
-            return Ok(Operator::Lateral { input: Box::new(input), scan, join });
+            return Ok(Operator::Lateral { input: input.into(), scan, join });
         }
         if let JoinTree::Table(at) = tree
             && let Source::Table(_) = self.tables[at].source
@@ -273,14 +275,14 @@ impl JoinPlanner<'_> {
                     return Err(SqlError::internal("a table is read by a scan"));
                 };
                 let join = JoinSpec { outer, conditions: Vec::new(), right_places };
-                return Ok(Operator::Lookup { input: Box::new(input), scan, join });
+                return Ok(Operator::Lookup { input: input.into(), scan, join });
             }
         }
         let (own, across): (Vec<_>, Vec<_>) =
             conditions.into_iter().partition(|c| self.needs(c).is_subset(&of_tree));
-        let right = Box::new(self.plan(tree, own)?);
+        let right = self.plan(tree, own)?.into();
         let (keys, rest) = self.hash_keys(across, before, &of_tree);
-        let left = Box::new(input);
+        let left = input.into();
         let join = JoinSpec { outer, conditions: formulas(rest), right_places };
         Ok(if keys.is_empty() {
             Operator::LoopJoin { left, right, join }
@@ -385,7 +387,7 @@ fn filtered(input: Operator, conditions: Vec<Expression>) -> Operator {
     if conditions.is_empty() {
         return input;
     }
-    Operator::Filter { input: Box::new(input), conditions: formulas(conditions) }
+    Operator::Filter { input: input.into(), conditions: formulas(conditions) }
 }
 
 fn formulas(expressions: Vec<Expression>) -> Vec<Formula> {

@@ -90,7 +90,7 @@ pub(super) fn plan(
         let above = by.iter().chain(&outputs);
         let shown = crate::plan::operator::shown(&above.collect::<Vec<_>>(), width);
         let group = by.iter().cloned().map(Formula::new).collect();
-        let (input, calls) = (root, bound.aggregates.clone());
+        let (input, calls) = (root.into(), bound.aggregates.clone());
         let aggregate =
             Aggregate { input, group, calls, width, shown, rollup: false, whole: false };
         root = Operator::Aggregate(Box::new(aggregate));
@@ -107,7 +107,7 @@ pub(super) fn plan(
     let expressions = expressions.into_iter().map(Formula::new).collect();
     let plan = QueryPlan::new(
         Vec::new(),
-        Operator::Project { input: Box::new(root), expressions },
+        Operator::Project { input: root.into(), expressions },
         results,
         false,
     );
@@ -207,5 +207,5 @@ pub(super) fn finds_by_outer(operator: &Operator) -> bool {
         Operator::Derived(scan) => scan.out == 0 && finds_by_outer(&scan.plan.root),
         _ => false,
     };
-    own || operator.inputs().into_iter().any(finds_by_outer)
+    own || operator.inputs().into_iter().any(|input| finds_by_outer(input))
 }

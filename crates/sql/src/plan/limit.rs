@@ -85,7 +85,7 @@ pub(super) fn check_late(root: Operator, bounds: Option<&Bounds>) -> Operator {
     }
     let (waiting, ready) = std::mem::take(&mut scan.conditions).into_iter().partition(waits);
     (scan.conditions, scan.limit) = (ready, None);
-    Operator::Filter { input: Box::new(Operator::Scan(scan)), conditions: waiting }
+    Operator::Filter { input: Operator::Scan(scan).into(), conditions: waiting }
 }
 
 /// LIMIT, bound.

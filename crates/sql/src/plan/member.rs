@@ -203,7 +203,7 @@ fn plan_with(
         let input = joins.plan(tree.clone(), conditions)?;
         let outputs = bound.outputs.iter();
         let expressions = outputs.map(|output| Formula::new(output.expression.clone()));
-        Operator::Project { input: Box::new(input), expressions: expressions.collect() }
+        Operator::Project { input: input.into(), expressions: expressions.collect() }
     } else {
         let mut block = ingredients.clone();
         block.bound.conditions.extend_from_slice(more);

@@ -9,6 +9,7 @@ pub(crate) mod json_table;
 
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
+use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 
 use model::{ColumnId, IndexId};
@@ -21,6 +22,7 @@ use crate::information::virtual_table::VirtualTable;
 use crate::large::add_needed;
 use crate::plan::bound::Ingredients;
 use crate::plan::operator::json_table::JsonTable;
+use crate::plan::operator_id::{IdSlot, OperatorId, SeeSlot};
 use crate::result::{KeptColumns, ResultColumn};
 
 /// An expression with what has to be done before it is evaluated.
@@ -36,6 +38,13 @@ impl Formula {
         Self { expression, needs }
     }
 
+    /// Whether both are the same formula of a plan, and not only equal ones. A formula has no id:
+    /// it is told from its equals by where it stands, and plans stay where they are while they are
+    /// run.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+
     /// Whether it can be evaluated at once.
     pub(crate) fn is_ready(&self) -> bool {
         self.needs == Needs::default()
@@ -47,7 +56,7 @@ impl Formula {
 pub(crate) struct QueryPlan {
     /// What clients see of the result's columns.
     pub(crate) columns: Vec<ResultColumn>,
-    pub(crate) root: Operator,
+    pub(crate) root: PlanNode,
     /// The subqueries that expressions of this query use.
     pub(crate) subqueries: Vec<Subplan>,
     /// SQL_CALC_FOUND_ROWS: the limit, counted without.
@@ -86,13 +95,13 @@ impl QueryPlan {
     /// A query without subqueries.
     pub(crate) fn new(
         columns: Vec<ResultColumn>,
-        root: Operator,
+        root: impl Into<PlanNode>,
         results: Vec<ResultType>,
         correlated: bool,
     ) -> Self {
         Self {
             columns,
-            root,
+            root: root.into(),
             subqueries: Vec::new(),
             counts_found_rows: false,
             results,
@@ -127,6 +136,13 @@ pub(crate) struct Subplan {
     pub(crate) whole: Option<&'static str>,
 }
 
+/// An operator of a plan, with its identity.
+#[derive(Debug)]
+pub(crate) struct PlanNode {
+    slot: IdSlot,
+    pub(crate) operator: Operator,
+}
+
 /// Produces rows.
 #[derive(Debug)]
 pub(crate) enum Operator {
@@ -143,19 +159,19 @@ pub(crate) enum Operator {
     /// Rows of a query in FROM.
     Derived(DerivedScan),
     /// For each row of the input the rows of a query that sees it: LATERAL.
-    Lateral { input: Box<Operator>, scan: DerivedScan, join: JoinSpec },
+    Lateral { input: Box<PlanNode>, scan: DerivedScan, join: JoinSpec },
     /// Rows of a table that refers to itself.
     Recursive(Box<Recursion>),
     /// The newest rows of such a table, as its parts see them.
     WorkTable { number: u32 },
     /// For each row of the input the matching rows of a table, found by key.
-    Lookup { input: Box<Operator>, scan: Box<TableScan>, join: JoinSpec },
+    Lookup { input: Box<PlanNode>, scan: Box<TableScan>, join: JoinSpec },
     /// Rows of two inputs that agree in their keys; the right one is kept in memory.
-    HashJoin { left: Box<Operator>, right: Box<Operator>, keys: Vec<HashKey>, join: JoinSpec },
+    HashJoin { left: Box<PlanNode>, right: Box<PlanNode>, keys: Vec<HashKey>, join: JoinSpec },
     /// Every row of one input with every row of the other; the right one is kept in memory.
-    LoopJoin { left: Box<Operator>, right: Box<Operator>, join: JoinSpec },
+    LoopJoin { left: Box<PlanNode>, right: Box<PlanNode>, join: JoinSpec },
     /// Rows for which all of these are true.
-    Filter { input: Box<Operator>, conditions: Vec<Formula> },
+    Filter { input: Box<PlanNode>, conditions: Vec<Formula> },
     /// Groups, with aggregates behind the columns of their first row.
     Aggregate(Box<Aggregate>),
     /// One row: behind so many columns MIN and MAX, each from the first row of a scan in the order
@@ -164,15 +180,15 @@ pub(crate) enum Operator {
     /// Window functions, with their results behind the columns of the row.
     Window(Box<Windows>),
     /// Rows in another shape: what these expressions yield.
-    Project { input: Box<Operator>, expressions: Vec<Formula> },
+    Project { input: Box<PlanNode>, expressions: Vec<Formula> },
     /// Rows in order; only the first of them, if so told.
-    Sort { input: Box<Operator>, keys: Vec<SortBy>, limit: Option<Bounds> },
+    Sort { input: Box<PlanNode>, keys: Vec<SortBy>, limit: Option<Bounds> },
     /// Every row once.
-    Distinct { input: Box<Operator>, types: Vec<SqlType> },
+    Distinct { input: Box<PlanNode>, types: Vec<SqlType> },
     /// Some of the rows.
-    Limit { input: Box<Operator>, bounds: Bounds },
+    Limit { input: Box<PlanNode>, bounds: Bounds },
     /// UNION and its kin.
-    Set { first: Box<Operator>, rest: Vec<(SetKind, Operator)>, types: Vec<SqlType> },
+    Set { first: Box<PlanNode>, rest: Vec<(SetKind, PlanNode)>, types: Vec<SqlType> },
 }
 
 /// How rows of two inputs are combined.
@@ -233,7 +249,7 @@ pub(crate) struct Edge {
 /// GROUP BY with its aggregates.
 #[derive(Debug)]
 pub(crate) struct Aggregate {
-    pub(crate) input: Operator,
+    pub(crate) input: PlanNode,
     pub(crate) group: Vec<Formula>,
     pub(crate) calls: Vec<AggregateCall>,
     /// Columns of the row before the aggregates.
@@ -249,6 +265,8 @@ pub(crate) struct Aggregate {
 /// Reading a table.
 #[derive(Debug)]
 pub(crate) struct TableScan {
+    /// Which scan of the statement it is.
+    pub(crate) slot: IdSlot,
     pub(crate) definition: Rc<TableDefinition>,
     /// What it is called in the query, for EXPLAIN.
     pub(crate) alias: String,
@@ -283,6 +301,11 @@ pub(crate) struct TableScan {
 }
 
 impl TableScan {
+    /// Which scan of the statement it is; known when the plan is finished.
+    pub(crate) fn id(&self) -> OperatorId {
+        self.slot.id()
+    }
+
     /// The kernel's columns that are fetched: the wanted ones come first.
     pub(crate) fn kernel_columns(&self) -> Vec<ColumnId> {
         let hidden = self.hidden.and(self.definition.hidden_key);
@@ -376,6 +399,97 @@ pub(crate) struct DerivedScan {
     pub(crate) conditions: Vec<Formula>,
 }
 
+impl From<Operator> for PlanNode {
+    fn from(operator: Operator) -> Self {
+        Self { slot: IdSlot::default(), operator }
+    }
+}
+
+impl From<Operator> for Box<PlanNode> {
+    fn from(operator: Operator) -> Self {
+        Box::new(operator.into())
+    }
+}
+
+/// A node can stand wherever its identity does not matter.
+impl Deref for PlanNode {
+    type Target = Operator;
+
+    fn deref(&self) -> &Operator {
+        &self.operator
+    }
+}
+
+impl DerefMut for PlanNode {
+    fn deref_mut(&mut self) -> &mut Operator {
+        &mut self.operator
+    }
+}
+
+impl PlanNode {
+    /// Which operator of the statement it is; known when the plan is finished.
+    pub(crate) fn id(&self) -> OperatorId {
+        self.slot().id()
+    }
+
+    /// An operator that is a scan and nothing else has the id of that scan.
+    fn slot(&self) -> &IdSlot {
+        match &self.operator {
+            Operator::Scan(scan) => &scan.slot,
+            _ => &self.slot,
+        }
+    }
+
+    /// Calls `see` with the slot of each operator and each scan from here on, subqueries of
+    /// expressions excepted, in the order of EXPLAIN. Where `see` says no, nothing below is
+    /// visited; whether it said yes here.
+    pub(super) fn for_each_slot(&self, see: &mut SeeSlot<'_>) -> bool {
+        if !see(self.slot()) {
+            return false;
+        }
+        match &self.operator {
+            Operator::Lookup { scan, .. } => {
+                see(&scan.slot);
+            }
+            Operator::Edges { edges, .. } => edges.iter().for_each(|edge| {
+                see(&edge.scan.slot);
+            }),
+            _ => {}
+        }
+        for input in self.inputs() {
+            input.for_each_slot(see);
+        }
+        if let Operator::Derived(scan) | Operator::Lateral { scan, .. } = &self.operator {
+            scan.plan.for_each_slot(see);
+        }
+        true
+    }
+}
+
+impl QueryPlan {
+    /// Calls `see` with the slot of each operator and each scan, those of subqueries included. A
+    /// plan is visited once: where `see` knows its root, nothing of the plan is visited again.
+    pub(super) fn for_each_slot(&self, see: &mut SeeSlot<'_>) {
+        if self.root.for_each_slot(see) {
+            self.subqueries.iter().for_each(|subplan| subplan.for_each_slot(see));
+        }
+    }
+}
+
+impl Subplan {
+    /// The same for all plans of a subquery.
+    pub(super) fn for_each_slot(&self, see: &mut SeeSlot<'_>) {
+        self.plan.for_each_slot(see);
+        if let Some(search) = &self.search {
+            search.subplan.for_each_slot(see);
+            search.nulls.iter().for_each(|plan| plan.for_each_slot(see));
+        }
+        if let Some(keyed) = &self.keyed {
+            keyed.plan.for_each_slot(see);
+        }
+    }
+}
+
 impl Operator {
     /// Has its results at these places have all digits of quotients, if it computes them: all
     /// results are returned.
@@ -392,7 +506,7 @@ impl Operator {
     }
 
     /// The inputs of an operator.
-    pub(crate) fn inputs(&self) -> Vec<&Operator> {
+    pub(crate) fn inputs(&self) -> Vec<&PlanNode> {
         match self {
             Self::Rows(_)
             | Self::Nothing { .. }
@@ -583,9 +697,9 @@ pub(crate) struct Search {
 pub(crate) struct Recursion {
     /// By this number the parts find the rows of the last round.
     pub(crate) number: u32,
-    pub(crate) first: Operator,
+    pub(crate) first: PlanNode,
     /// The parts that refer to the table, with the types of what they yield.
-    pub(crate) parts: Vec<(Operator, Vec<SqlType>)>,
+    pub(crate) parts: Vec<(PlanNode, Vec<SqlType>)>,
     /// Every row once.
     pub(crate) distinct: bool,
     /// Names and types of the columns: the first part's.
@@ -600,7 +714,7 @@ pub(crate) struct Recursion {
 /// what is computed before: arguments and keys that are no columns.
 #[derive(Debug)]
 pub(crate) struct Windows {
-    pub(crate) input: Operator,
+    pub(crate) input: PlanNode,
     /// Columns of the row before the results.
     pub(crate) width: usize,
     /// How many results there are.

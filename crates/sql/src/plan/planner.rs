@@ -17,7 +17,8 @@ use sqltype::Datum;
 use crate::catalog::TableDefinition;
 use crate::hint::StatementHints;
 use crate::plan::common_table::CommonTables;
-use crate::plan::operator::{QueryPlan, Subplan};
+use crate::plan::operator::{PlanNode, QueryPlan, Subplan};
+use crate::plan::operator_id::{OperatorIds, SeeSlot};
 use crate::plan::parameter;
 use crate::plan::selectivity::Constants;
 use crate::session::Session;
@@ -63,6 +64,8 @@ pub(crate) struct Planner<'s> {
     pub(super) exists: bool,
     /// For estimates, if there is something to be estimated by values.
     pub(super) constants: Option<Rc<Constants>>,
+    /// The ids that operators of finished plans have.
+    ids: OperatorIds,
 }
 
 impl<'s> Planner<'s> {
@@ -88,6 +91,7 @@ impl<'s> Planner<'s> {
             hints: session.hints(),
             exists: false,
             constants: None,
+            ids: OperatorIds::default(),
         }
     }
 
@@ -182,9 +186,29 @@ impl<'s> Planner<'s> {
         std::mem::take(&mut self.exists)
     }
 
-    /// Takes the subqueries met since the last time: those of a statement that is no query.
+    /// Takes the subqueries met since the last time: those of a statement that is no query. Their
+    /// plans are finished.
     pub(crate) fn take_subplans(&mut self) -> Vec<Subplan> {
-        std::mem::take(&mut self.subplans)
+        let subplans = std::mem::take(&mut self.subplans);
+        self.give_ids(&|see| subplans.iter().for_each(|subplan| subplan.for_each_slot(see)));
+        subplans
+    }
+
+    /// Gives the operators of a finished plan, and of all plans in it, their ids.
+    pub(crate) fn identify(&mut self, plan: &QueryPlan) {
+        self.give_ids(&|see| plan.for_each_slot(see));
+    }
+
+    /// The same for an operator that is no part of a query.
+    pub(crate) fn identify_operator(&mut self, operator: &PlanNode) {
+        self.give_ids(&|see| {
+            operator.for_each_slot(see);
+        });
+    }
+
+    fn give_ids(&mut self, for_each: &dyn Fn(&mut SeeSlot<'_>)) {
+        for_each(&mut |slot| self.ids.give(slot));
+        self.ids.check(for_each);
     }
 
     pub(crate) fn facts(&self) -> &Arc<sql_expression::SessionFacts> {

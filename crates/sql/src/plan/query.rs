@@ -66,7 +66,8 @@ fn ordered(
     query: &ast::Query,
     parent: Option<&Scope<'_>>,
 ) -> Result<QueryPlan, SqlError> {
-    let QueryPlan { columns, mut root, results, mut correlated, ingredients, .. } = plan;
+    let QueryPlan { columns, root, results, mut correlated, ingredients, .. } = plan;
+    let mut root = root.operator;
     let scope = Scope::new(parent);
     let outputs: Vec<Output> = columns
         .iter()
@@ -91,10 +92,10 @@ fn ordered(
     correlated |= !scope.outer_columns().is_empty();
     let ingredients = ingredients.filter(|_| keys.is_empty() && bounds.is_none());
     if !keys.is_empty() {
-        root = Operator::Sort { input: Box::new(root), keys, limit: bounds.clone() };
+        root = Operator::Sort { input: root.into(), keys, limit: bounds.clone() };
     }
     if let Some(bounds) = bounds {
-        root = Operator::Limit { input: Box::new(root), bounds };
+        root = Operator::Limit { input: root.into(), bounds };
     }
     Ok(QueryPlan { ingredients, ..QueryPlan::new(columns, root, results, correlated) })
 }
@@ -151,7 +152,7 @@ fn set_operation(
     };
     let first = operand(planner, &operation.first)?;
     let (columns, mut results, mut correlated) = (first.columns, first.results, first.correlated);
-    let mut roots = vec![first.root];
+    let mut roots = vec![first.root.operator];
     let mut types: Vec<Vec<ResultType>> = vec![results.clone()];
     let (mut kinds, mut made) = (Vec::new(), vec![first.ingredients]);
     for part in &operation.rest {
@@ -174,7 +175,7 @@ fn set_operation(
             (ast::SetOp::Intersect, false) => SetKind::Intersect,
             (ast::SetOp::Intersect, true) => SetKind::IntersectAll,
         };
-        roots.push(plan.root);
+        roots.push(plan.root.operator);
         made.push(plan.ingredients);
         kinds.push(kind);
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sql_expression::{Expression, Node, ResultType, SqlError};
 
-use crate::plan::operator::{Formula, Operator, SetKind};
+use crate::plan::operator::{Formula, Operator, PlanNode, SetKind};
 
 /// The operator of a set operation over operands, each with its types.
 pub(super) fn set_operator<'t>(
@@ -14,9 +14,10 @@ pub(super) fn set_operator<'t>(
 ) -> Result<Operator, SqlError> {
     let mut operands = operands.into_iter().map(|(root, of)| converted(root, of, results));
     let first = operands.next().ok_or_else(|| SqlError::internal("a set operation of nothing"))?;
-    let rest: Vec<(SetKind, Operator)> = kinds.iter().copied().zip(operands).collect();
+    let rest: Vec<(SetKind, PlanNode)> =
+        kinds.iter().copied().zip(operands.map(PlanNode::from)).collect();
     let types = results.iter().map(|result| result.sql_type.clone()).collect();
-    Ok(Operator::Set { first: Box::new(first), rest, types })
+    Ok(Operator::Set { first: first.into(), rest, types })
 }
 
 /// Rows with their values converted to the common types of a set operation.
@@ -43,5 +44,5 @@ fn converted(mut root: Operator, of: &[ResultType], to: &[ResultType]) -> Operat
             Formula::new(Expression { node, result: to.clone() })
         })
         .collect();
-    Operator::Project { input: Box::new(root), expressions }
+    Operator::Project { input: root.into(), expressions }
 }

@@ -202,7 +202,7 @@ fn subqueries_of_in_are_asked_for_values_where_these_decide() {
 fn derived(operator: &Operator) -> usize {
     let inputs = operator.inputs();
     let own = matches!(operator, Operator::Derived(_) | Operator::Lateral { .. });
-    usize::from(own) + inputs.into_iter().map(derived).sum::<usize>()
+    usize::from(own) + inputs.into_iter().map(|input| derived(input)).sum::<usize>()
 }
 
 #[test]
@@ -252,7 +252,8 @@ fn queries_in_from_become_parts_of_their_block() {
 /// Conditions that are checked of rows of queries of FROM, and whether one of these looks up rows
 /// of a table by a key or a range inside.
 fn checked_above(operator: &Operator) -> (usize, bool) {
-    let mut inputs: Vec<(usize, bool)> = operator.inputs().into_iter().map(checked_above).collect();
+    let mut inputs: Vec<(usize, bool)> =
+        operator.inputs().into_iter().map(|input| checked_above(input)).collect();
     let own = match operator {
         Operator::Derived(scan) => {
             inputs.push((0, checked_above(&scan.plan.root).1));
@@ -395,8 +396,8 @@ fn a_whole_key_of_many_columns_finds_one_row() {
          UNIQUE KEY (a, b, c))");
     let path = |sql: &str| {
         let plan = planned_query(&harness, sql);
-        let Operator::Project { input, .. } = &plan.root else { panic!("{sql}") };
-        let Operator::Scan(scan) = &**input else { panic!("{sql}") };
+        let Operator::Project { input, .. } = &plan.root.operator else { panic!("{sql}") };
+        let Operator::Scan(scan) = &input.operator else { panic!("{sql}") };
         scan.path.clone()
     };
     // Four columns of an index are thought to leave less than a row.
@@ -416,8 +417,8 @@ fn conditions_that_fix_the_distribution_key_name_its_values() {
          PARTITION BY KEY (a, b) PARTITIONS 4");
     let keys = |sql: &str| {
         let plan = planned_query(&harness, &format!("SELECT * FROM s WHERE {sql}"));
-        let Operator::Project { input, .. } = &plan.root else { panic!("{sql}") };
-        let Operator::Scan(scan) = &**input else { panic!("{sql}") };
+        let Operator::Project { input, .. } = &plan.root.operator else { panic!("{sql}") };
+        let Operator::Scan(scan) = &input.operator else { panic!("{sql}") };
         scan.distribution.as_ref().map(Vec::len)
     };
     for (sql, expected) in [

@@ -34,7 +34,7 @@ pub(crate) fn windows(input: Operator, width: usize, calls: Vec<WindowCall>) -> 
     }
     let computed = computed.into_iter().map(Formula::new).collect();
     let steps = sharing(steps);
-    Operator::Window(Box::new(Windows { input, width, results, computed, steps }))
+    Operator::Window(Box::new(Windows { input: input.into(), width, results, computed, steps }))
 }
 
 /// The longest lists first, each followed by those that are its beginning.

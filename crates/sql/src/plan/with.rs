@@ -178,7 +178,7 @@ fn part(
     if planner.common.working()?.references == 0 {
         return Err(SqlError::of::<3574>(&[&name]));
     }
-    let mut operator = &plan.root;
+    let mut operator: &Operator = &plan.root;
     loop {
         operator = match operator {
             Operator::Aggregate(_) | Operator::Edges { .. } | Operator::Window(_) => {

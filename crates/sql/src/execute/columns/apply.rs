@@ -32,6 +32,7 @@ use crate::plan::keyed::runs_worth;
 use crate::plan::operator::{
     Formula, HashKey, Keyed, Operator, QueryPlan, Search, Subplan, TableScan,
 };
+use crate::plan::operator_id::OperatorId;
 
 /// How much cheaper it is to run a keyed subquery on columns than on rows.
 const COLUMNS_GAIN: usize = 10;
@@ -564,9 +565,9 @@ fn rows_read(run: &Run<'_>, operator: &Operator, told: &[(usize, KeySet)]) -> u6
             && !run.session.transaction.written.contains(&table.id)
             && table.online_indexes().any(|index| index.columns.first() == Some(&column))
     });
-    let by_index: Vec<*const TableScan> = by_index.map(|(scan, _)| scan as _).collect();
+    let by_index: Vec<OperatorId> = by_index.map(|(scan, _)| scan.id()).collect();
     scanned(operator)
-        .filter(|scan| !by_index.contains(&std::ptr::from_ref(*scan)))
+        .filter(|scan| !by_index.contains(&scan.id()))
         .map(|scan| run.rows_of_table(scan))
         .sum()
 }
@@ -575,7 +576,7 @@ fn rows_read(run: &Run<'_>, operator: &Operator, told: &[(usize, KeySet)]) -> u6
 pub(super) fn scanned(operator: &Operator) -> Box<dyn Iterator<Item = &TableScan> + '_> {
     match operator {
         Operator::Scan(scan) => Box::new(std::iter::once(&**scan)),
-        _ => Box::new(operator.inputs().into_iter().flat_map(scanned)),
+        _ => Box::new(operator.inputs().into_iter().flat_map(|input| scanned(input))),
     }
 }
 

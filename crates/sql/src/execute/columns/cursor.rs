@@ -12,7 +12,7 @@ use std::pin::Pin;
 use crate::execute::columns::batch::ColumnBatch;
 use crate::execute::columns::shape::{Shape, Stop};
 use crate::execute::run::Run;
-use crate::plan::operator::Operator;
+use crate::plan::operator::PlanNode;
 
 /// The next rows, in a recursion.
 pub(super) type Next<'a> = Pin<Box<dyn Future<Output = Result<Option<ColumnBatch>, Stop>> + 'a>>;
@@ -35,7 +35,7 @@ pub(crate) struct ColumnCursor<'p> {
 
 /// The operator that somebody looks at, and whether it has begun.
 struct Watched<'p> {
-    operator: &'p Operator,
+    operator: &'p PlanNode,
     begun: bool,
 }
 
@@ -56,7 +56,7 @@ impl<'p> ColumnCursor<'p> {
     }
 
     /// The same, with somebody who looks on.
-    pub(super) fn watched_as(self, operator: &'p Operator) -> Self {
+    pub(super) fn watched_as(self, operator: &'p PlanNode) -> Self {
         Self { watched: Some(Watched { operator, begun: false }), ..self }
     }
 

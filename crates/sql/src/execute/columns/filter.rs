@@ -10,7 +10,7 @@ use crate::execute::columns::cursor::{ColumnCursor, ColumnWork, Next};
 use crate::execute::columns::shape::{Shape, Stop, has_subquery, places_of_conditions};
 use crate::execute::pushdown::untranslated;
 use crate::execute::run::Run;
-use crate::plan::operator::{Formula, Operator};
+use crate::plan::operator::{Formula, PlanNode};
 
 /// Conditions: a program for those that have a translation.
 pub(super) struct Conditions {
@@ -131,7 +131,7 @@ const PARTS_OF_ROW: usize = 32;
 impl<'p> FilterCursor<'p> {
     pub(super) fn new(
         run: &Run<'_>,
-        input: &'p Operator,
+        input: &'p PlanNode,
         conditions: &'p [Formula],
         wanted: &BTreeSet<usize>,
     ) -> Option<Self> {

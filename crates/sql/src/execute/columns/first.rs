@@ -19,7 +19,7 @@ use crate::execute::cursor::sort::{SORTED, sorted};
 use crate::execute::joined::is_asking_scan;
 use crate::execute::kept::Kept;
 use crate::execute::run::{Run, with_parameters};
-use crate::plan::operator::{Operator, SortBy};
+use crate::plan::operator::{Operator, PlanNode, SortBy};
 use crate::rows::memory_of;
 
 /// What keeps the first rows of an operator.
@@ -33,7 +33,7 @@ impl<'p> FirstRows<'p> {
     /// For an operator that works on columns, and an order that has a translation.
     pub(crate) fn new(
         run: &Run<'_>,
-        operator: &'p Operator,
+        operator: &'p PlanNode,
         keys: &[SortBy],
         most: Option<usize>,
     ) -> Option<Self> {
@@ -46,7 +46,7 @@ impl<'p> FirstRows<'p> {
         let order: Vec<(&Expression, bool)> =
             order.iter().map(|(expression, descending)| (expression, *descending)).collect();
         let makes_rows = matches!(
-            operator,
+            operator.operator,
             Operator::HashJoin { .. }
                 | Operator::LoopJoin { .. }
                 | Operator::Lookup { .. }

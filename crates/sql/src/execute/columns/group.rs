@@ -17,7 +17,7 @@ use crate::execute::pushdown::GroupProgram;
 use crate::execute::run::Run;
 use crate::execute::spilled::batches::{BatchReader, BatchWriter};
 use crate::memory::Held;
-use crate::plan::operator::{Aggregate, Operator};
+use crate::plan::operator::{Aggregate, Operator, PlanNode};
 
 /// Groups that are given at a time.
 const GIVEN_MAX: usize = 1_024;
@@ -37,8 +37,8 @@ pub(crate) struct GroupCursor<'p> {
 }
 
 impl<'p> GroupCursor<'p> {
-    pub(super) fn new(operator: &'p Operator, wanted: &BTreeSet<usize>) -> Option<Self> {
-        let Operator::Aggregate(aggregate) = operator else { return None };
+    pub(super) fn new(operator: &'p PlanNode, wanted: &BTreeSet<usize>) -> Option<Self> {
+        let Operator::Aggregate(aggregate) = &operator.operator else { return None };
         let source = SourceCursor::new(operator, wanted)?;
         Some(Self { aggregate, source, begun: false, made: None, held: None, batches: None })
     }

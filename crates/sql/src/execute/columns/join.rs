@@ -20,7 +20,7 @@ use crate::execute::columns::shape::{
 };
 use crate::execute::run::Run;
 use crate::memory::Held;
-use crate::plan::operator::{HashKey, JoinSpec, Operator, places_of};
+use crate::plan::operator::{HashKey, JoinSpec, PlanNode, places_of};
 
 use spilled::SpilledJoin;
 
@@ -41,7 +41,7 @@ pub(crate) struct JoinCursor<'p> {
     paired: Shape,
     left: ColumnCursor<'p>,
     right: ColumnCursor<'p>,
-    right_operator: &'p Operator,
+    right_operator: &'p PlanNode,
     keys: Keys,
     conditions: Conditions,
     outer: bool,
@@ -86,8 +86,8 @@ struct Batch {
 impl<'p> JoinCursor<'p> {
     pub(super) fn new(
         run: &Run<'_>,
-        left: &'p Operator,
-        right: &'p Operator,
+        left: &'p PlanNode,
+        right: &'p PlanNode,
         keys: &'p [HashKey],
         join: &'p JoinSpec,
         wanted: &BTreeSet<usize>,

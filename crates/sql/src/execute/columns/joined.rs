@@ -11,11 +11,11 @@ use crate::execute::columns::filter::Conditions;
 use crate::execute::columns::shape::{Shape, Stop, places_of_conditions};
 use crate::execute::joined::{JoinedRead, JoinedScan, Stopped};
 use crate::execute::run::Run;
-use crate::plan::operator::Operator;
+use crate::plan::operator::PlanNode;
 
 /// A join at work.
 pub(crate) struct JoinedCursor<'p> {
-    operator: &'p Operator,
+    operator: &'p PlanNode,
     joined: JoinedScan<'p>,
     plan: JoinPlan,
     pub(super) shape: Shape,
@@ -31,7 +31,7 @@ impl<'p> JoinedCursor<'p> {
     /// For an operator that data nodes can make, and whose rows they had better make.
     pub(super) fn new(
         run: &Run<'_>,
-        operator: &'p Operator,
+        operator: &'p PlanNode,
         wanted: &BTreeSet<usize>,
     ) -> Option<Self> {
         Self::any(run, operator, wanted).filter(|cursor| cursor.joined.leaves_out_more())
@@ -40,7 +40,7 @@ impl<'p> JoinedCursor<'p> {
     /// For an operator that data nodes can make.
     pub(super) fn any(
         run: &Run<'_>,
-        operator: &'p Operator,
+        operator: &'p PlanNode,
         wanted: &BTreeSet<usize>,
     ) -> Option<Self> {
         let joined = JoinedScan::new(run, operator, wanted)?.ok()?;

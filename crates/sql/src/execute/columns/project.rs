@@ -12,7 +12,7 @@ use crate::execute::columns::shape::{Shape, Stop, result_shape};
 use crate::execute::columns::source::push;
 use crate::execute::cursor::evaluate;
 use crate::execute::run::{Run, with_parameters};
-use crate::plan::operator::{Formula, Operator, places_of};
+use crate::plan::operator::{Formula, PlanNode, places_of};
 
 /// A projection at work.
 pub(crate) struct ProjectCursor<'p> {
@@ -26,7 +26,7 @@ impl<'p> ProjectCursor<'p> {
     /// None if an expression that is wanted has no translation, or waits for something.
     pub(super) fn new(
         run: &Run<'_>,
-        input: &'p Operator,
+        input: &'p PlanNode,
         expressions: &'p [Formula],
         wanted: &BTreeSet<usize>,
     ) -> Option<Self> {

@@ -66,8 +66,7 @@ pub(super) fn result_shape<'t>(
 /// others leave no trace in a row with such a value at this place. Holds for its next execution.
 pub(super) fn narrow(run: &mut Run<'_>, operator: &Operator, place: usize, set: KeySet) {
     if let Some((scan, input)) = narrowed_scan(operator, place) {
-        let address: *const TableScan = scan;
-        run.narrowed.entry(address).or_default().push(set.for_input(input));
+        run.narrowed.or_default(scan.id()).push(set.for_input(input));
         run.told(scan);
     }
 }

@@ -15,7 +15,7 @@ use crate::execute::cursor::{Cursor, Work, open};
 use crate::execute::run::Run;
 use crate::execute::spilled::batches::{BatchReader, BatchWriter};
 use crate::memory::Held;
-use crate::plan::operator::Operator;
+use crate::plan::operator::PlanNode;
 use crate::rows::{Row, memory_of};
 
 /// Values put into a column between two looks at the clock.
@@ -26,7 +26,7 @@ const COLUMNS: &str = "rows that are put into columns";
 
 /// An operator that gives rows.
 pub(crate) struct SourceCursor<'p> {
-    operator: &'p Operator,
+    operator: &'p PlanNode,
     pub(super) shape: Shape,
     cursor: Option<Cursor<'p>>,
     /// What the columns given last take.
@@ -36,7 +36,7 @@ pub(crate) struct SourceCursor<'p> {
 }
 
 impl<'p> SourceCursor<'p> {
-    pub(super) fn new(operator: &'p Operator, wanted: &BTreeSet<usize>) -> Option<Self> {
+    pub(super) fn new(operator: &'p PlanNode, wanted: &BTreeSet<usize>) -> Option<Self> {
         let types = shape_of(operator)?;
         let mut shape = vec![None; width_of(operator)?];
         for (place, sql_type) in types.into_iter().filter(|(place, _)| wanted.contains(place)) {

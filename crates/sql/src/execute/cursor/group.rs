@@ -154,7 +154,7 @@ pub(crate) fn pushed<'p>(run: &Run<'_>, aggregate: &'p Aggregate) -> Result<Push
     if !run.session.variables.pushdown {
         return Err(Obstacle::because("nines_pushdown is OFF"));
     }
-    if let Operator::Scan(scan) = &aggregate.input
+    if let Operator::Scan(scan) = &aggregate.input.operator
         && !is_asking_scan(run, &aggregate.input)
     {
         let made = pushdown::groups(run, aggregate, scan)?;

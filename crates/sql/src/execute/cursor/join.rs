@@ -14,7 +14,7 @@ use crate::execute::kept;
 use crate::execute::run::{KEY_BYTES, Run};
 use crate::execute::spilled::buffer::{Buffered, RowBuffer};
 use crate::memory::Held;
-use crate::plan::operator::{Formula, HashKey, JoinSpec, Operator};
+use crate::plan::operator::{Formula, HashKey, JoinSpec, Operator, PlanNode};
 use crate::rows::{Row, memory_of, memory_of_row};
 
 /// Combinations checked between two looks at the clock.
@@ -26,7 +26,7 @@ const JOINED_BYTES: usize = 4 << 20;
 /// A join under way.
 pub(crate) struct JoinCursor<'p> {
     left: Cursor<'p>,
-    operator: &'p Operator,
+    operator: &'p PlanNode,
     right: Option<Kept>,
     /// Rows of the left side that have not met the right side.
     waiting: VecDeque<Row>,
@@ -55,13 +55,13 @@ struct Meeting {
 }
 
 impl<'p> JoinCursor<'p> {
-    pub(crate) fn new(left: Cursor<'p>, operator: &'p Operator) -> Self {
+    pub(crate) fn new(left: Cursor<'p>, operator: &'p PlanNode) -> Self {
         Self { left, operator, right: None, waiting: VecDeque::new(), now: None, spilled: None }
     }
 
     /// The next rows, perhaps none; nothing at the end.
     pub(crate) async fn next(&mut self, run: &mut Run<'_>) -> Result<Option<Vec<Row>>, SqlError> {
-        let (right, keys, join) = match self.operator {
+        let (right, keys, join) = match &self.operator.operator {
             Operator::HashJoin { right, keys, join, .. } => (right, keys.as_slice(), join),
             Operator::LoopJoin { right, join, .. } => (right, [].as_slice(), join),
             _ => return Ok(None),
@@ -149,7 +149,7 @@ enum Side {
     TooLarge(Buffered),
 }
 
-async fn keep(run: &mut Run<'_>, right: &Operator, keys: &[HashKey]) -> Result<Side, SqlError> {
+async fn keep(run: &mut Run<'_>, right: &PlanNode, keys: &[HashKey]) -> Result<Side, SqlError> {
     let buffer = RowBuffer::new(run, "the rows of an operator");
     let kept::Kept { rows, mut held } = match buffer.drain(run, open(right)).await? {
         Buffered::Kept(kept) => kept,

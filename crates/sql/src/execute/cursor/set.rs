@@ -13,7 +13,7 @@ use crate::execute::run::{KEY_BYTES, Run, Seen};
 use crate::execute::spilled::Spilled;
 use crate::execute::spilled::buffer::{Buffered, RowBuffer};
 use crate::memory::Held;
-use crate::plan::operator::{Operator, SetKind};
+use crate::plan::operator::{PlanNode, SetKind};
 use crate::rows::{Row, memory_of};
 
 pub(crate) use spilled::SpilledSet;
@@ -24,8 +24,8 @@ type Counts = BTreeMap<Vec<u8>, usize>;
 /// The rows of some operators put together.
 pub(super) async fn combined<'p>(
     run: &mut Run<'_>,
-    first: &'p Operator,
-    rest: &'p [(SetKind, Operator)],
+    first: &'p PlanNode,
+    rest: &'p [(SetKind, PlanNode)],
     types: &'p [SqlType],
 ) -> Result<Work<'p>, SqlError> {
     let mut all = buffered(run, first).await?;
@@ -63,7 +63,7 @@ pub(super) async fn combined<'p>(
     }
 }
 
-async fn buffered(run: &mut Run<'_>, operator: &Operator) -> Result<Buffered, SqlError> {
+async fn buffered(run: &mut Run<'_>, operator: &PlanNode) -> Result<Buffered, SqlError> {
     RowBuffer::new(run, "the rows of an operator").drain(run, open(operator)).await
 }
 

@@ -17,7 +17,7 @@ use crate::execute::spilled::Spilled;
 use crate::execute::spilled::buffer::write;
 use crate::execute::spilled::merge::{Layout, Merge, RunOrder};
 use crate::memory::Held;
-use crate::plan::operator::{Operator, SortBy};
+use crate::plan::operator::{Operator, PlanNode, SortBy};
 use crate::rows::{Row, memory_of, memory_of_row};
 use crate::spill::SpillFile;
 use crate::spill::rows::{RowRun, RowWriter};
@@ -374,7 +374,7 @@ async fn two<T>(
 pub(crate) fn distinct<'p>(
     operator: &'p Operator,
     keys: &[SortBy],
-) -> Option<(&'p Operator, &'p [SqlType])> {
+) -> Option<(&'p PlanNode, &'p [SqlType])> {
     let Operator::Distinct { input, types } = operator else { return None };
     let places = columns_once(keys.iter().map(|key| &key.formula))?;
     let all = places.len() == types.len() && places.iter().all(|place| *place < types.len());
@@ -388,7 +388,7 @@ pub(crate) fn distinct<'p>(
 /// The rows of an operator in the order of all of their columns, each once; the first `most`.
 pub(crate) async fn sorted_once<'p>(
     run: &mut Run<'_>,
-    input: &Operator,
+    input: &PlanNode,
     types: &'p [SqlType],
     keys: &'p [SortBy],
     most: Option<usize>,

@@ -28,7 +28,7 @@ use crate::execute::spilled::buffer::Buffered;
 use crate::execute::spilled::distinct::Distinct;
 use crate::execute::window::windowed;
 use crate::plan::operator::{
-    AccessPath, DerivedScan, Edge, Formula, Operator, SortBy, TableScan, VirtualScan,
+    AccessPath, DerivedScan, Edge, Formula, Operator, PlanNode, SortBy, TableScan, VirtualScan,
 };
 use crate::rows::{Row, memory_of, memory_of_row};
 
@@ -66,7 +66,9 @@ impl Work<'_> {
             Self::Table(table) => table.next(run).await,
             Self::Open(_) | Self::Columns { .. } => self.step_columns(run).await,
             Self::Lookup { input, operator, held } => {
-                let Operator::Lookup { scan, join, .. } = operator else { return Ok(None) };
+                let Operator::Lookup { scan, join, .. } = &operator.operator else {
+                    return Ok(None);
+                };
                 *held = None;
                 let Some(rows) = input.next(run).await? else { return Ok(None) };
                 let (found, of_found) = look_up(run, scan, &rows).await?;
@@ -74,7 +76,9 @@ impl Work<'_> {
                 join::matches(run, rows, found, &scan.conditions, join).await.map(Some)
             }
             Self::Lateral { input, operator, held } => {
-                let Operator::Lateral { scan, join, .. } = operator else { return Ok(None) };
+                let Operator::Lateral { scan, join, .. } = &operator.operator else {
+                    return Ok(None);
+                };
                 *held = None;
                 let Some(rows) = input.next(run).await? else { return Ok(None) };
                 let (found, of_found) = recursion::lateral_rows(run, scan, &rows).await?;
@@ -289,8 +293,8 @@ async fn limited(
 }
 
 /// The rows of an operator that has to see all of its input first.
-async fn collect<'p>(run: &mut Run<'_>, operator: &'p Operator) -> Result<Work<'p>, SqlError> {
-    match operator {
+async fn collect<'p>(run: &mut Run<'_>, operator: &'p PlanNode) -> Result<Work<'p>, SqlError> {
+    match &operator.operator {
         Operator::Derived(scan) => Box::pin(derived_rows(run, scan)).await,
         Operator::Aggregate(aggregate) => Box::pin(group::grouped(run, aggregate)).await,
         Operator::Window(windows) => Box::pin(windowed(run, windows)).await,
@@ -307,8 +311,8 @@ async fn collect<'p>(run: &mut Run<'_>, operator: &'p Operator) -> Result<Work<'
             };
             Box::pin(sort_of(run, input, keys, most)).await
         }
-        other => {
-            let Kept { rows, held } = Box::pin(collect_in_memory(run, other)).await?;
+        _ => {
+            let Kept { rows, held } = Box::pin(collect_in_memory(run, operator)).await?;
             Ok(Work::Rows(rows.into(), held))
         }
     }
@@ -317,7 +321,7 @@ async fn collect<'p>(run: &mut Run<'_>, operator: &'p Operator) -> Result<Work<'
 /// The rows of an operator in order, the first `most` of them.
 async fn sort_of<'p>(
     run: &mut Run<'_>,
-    input: &'p Operator,
+    input: &'p PlanNode,
     keys: &'p [SortBy],
     most: Option<usize>,
 ) -> Result<Work<'p>, SqlError> {
@@ -343,8 +347,8 @@ async fn sort_of<'p>(
 }
 
 /// The same for operators whose rows are in memory.
-async fn collect_in_memory(run: &mut Run<'_>, operator: &Operator) -> Result<Kept, SqlError> {
-    match operator {
+async fn collect_in_memory(run: &mut Run<'_>, operator: &PlanNode) -> Result<Kept, SqlError> {
+    match &operator.operator {
         Operator::Nothing { width } => {
             let rows = vec![vec![Datum::Null; *width]];
             Ok(Kept { rows, held: run.hold("a row of nothing") })
@@ -375,7 +379,7 @@ async fn collect_in_memory(run: &mut Run<'_>, operator: &Operator) -> Result<Kep
             }
             kept(run, vec![row], "the ends of indexes")
         }
-        other => drain(run, other).await,
+        _ => drain(run, operator).await,
     }
 }
 

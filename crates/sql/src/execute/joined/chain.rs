@@ -21,7 +21,7 @@ use crate::plan::cost::{
 };
 use crate::plan::estimate::Estimates;
 use crate::plan::operator::{
-    AccessPath, Formula, HashKey, JoinSpec, Operator, QueryPlan, TableScan,
+    AccessPath, Formula, HashKey, JoinSpec, Operator, PlanNode, QueryPlan, TableScan,
 };
 
 /// Operators that may become one scan.
@@ -121,11 +121,11 @@ impl<'p> Chain<'p> {
 /// looked up by an index, or sent, whatever is less work.
 fn hashed<'p>(
     run: &Run<'_>,
-    left: &'p Operator,
-    right: &'p Operator,
+    left: &'p PlanNode,
+    right: &'p PlanNode,
     keys: &'p [HashKey],
     join: &'p JoinSpec,
-) -> Option<(Step<'p>, &'p Operator)> {
+) -> Option<(Step<'p>, &'p PlanNode)> {
     let looked_up = TableStep::hashed(run, left, right, keys, join);
     let sent = with_small_side(run, left, right, keys, join);
     // Rows are not looked up for few.
@@ -143,25 +143,25 @@ fn hashed<'p>(
 /// A hash join one side of which is small: the step, the other side, and the work.
 fn with_small_side<'p>(
     run: &Run<'_>,
-    left: &'p Operator,
-    right: &'p Operator,
+    left: &'p PlanNode,
+    right: &'p PlanNode,
     keys: &'p [HashKey],
     join: &'p JoinSpec,
-) -> Option<(GivenStep<'p>, &'p Operator, f64)> {
+) -> Option<(GivenStep<'p>, &'p PlanNode, f64)> {
     if run.session.variables.pushed_join_work == 0 {
         return None;
     }
     let estimates = Estimates::new(run.session);
     let (of_left, of_right) = (estimates.of(left), estimates.of(right));
-    let is_small = |side: &Operator, rows: f64| {
-        rows <= GIVEN_ROWS_MAX as f64 && !run.too_large.contains(&std::ptr::from_ref(side))
+    let is_small = |side: &PlanNode, rows: f64| {
+        rows <= GIVEN_ROWS_MAX as f64 && !run.too_large.contains(&side.id())
     };
     let step = |is_left| GivenStep::new(run, left, right, is_left, keys, join);
     // Which rows of the left side have no match is known where all of the right one is.
     if is_small(right, of_right.rows) {
         return Some((step(false)?, left, of_right.cost + of_left.rows * PROBE));
     }
-    let Operator::Scan(scan) = right else { return None };
+    let Operator::Scan(scan) = &right.operator else { return None };
     let reads_blocks = matches!(scan.path, AccessPath::Full | AccessPath::Ranges { .. });
     let fits = !join.outer && reads_blocks && pushdown::is_free(scan) && is_large(run, scan);
     if !fits || !is_small(left, of_left.rows) {
@@ -181,12 +181,12 @@ impl<'p> TableStep<'p> {
     /// than to bring them to the SQL node; and that work.
     fn hashed(
         run: &Run<'_>,
-        left: &'p Operator,
-        right: &'p Operator,
+        left: &'p PlanNode,
+        right: &'p PlanNode,
         keys: &'p [HashKey],
         join: &'p JoinSpec,
     ) -> Option<(Self, f64)> {
-        let Operator::Scan(scan) = right else { return None };
+        let Operator::Scan(scan) = &right.operator else { return None };
         if !pushdown::is_free(scan) {
             return None;
         }
@@ -335,7 +335,7 @@ impl Asked {
 
     /// The table of which rows are asked for; none if the subquery is more than its rows.
     pub(super) fn scan(&self) -> Option<&TableScan> {
-        let mut below = &self.plan.root;
+        let mut below: &Operator = &self.plan.root;
         while let Operator::Project { input, .. } = below {
             below = input;
         }

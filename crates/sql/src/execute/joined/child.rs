@@ -17,6 +17,7 @@ use crate::execute::columns::shape::Shape;
 use crate::execute::pushdown::{self, untranslated};
 use crate::execute::run::{Run, with_parameters};
 use crate::plan::operator::{Formula, TableScan};
+use crate::plan::operator_id::OperatorId;
 
 /// The protocol version that brought lookups of many rows, and rows that come with a plan.
 pub(super) const RANGES_SINCE: u16 = 13;
@@ -94,7 +95,7 @@ impl<'c, 'p: 'c> Child<'c, 'p> {
         });
         match step {
             Step::Table(TableStep { scan, join, equal, .. }) => {
-                let left = |c: &&'p Formula| conditions.iter().any(|l| std::ptr::eq(*l, *c));
+                let left = |c: &&'p Formula| conditions.iter().any(|l| l.is(c));
                 of_from.extend(scan.conditions.iter().filter(left));
                 of_from.extend(&join.conditions);
                 ready(of_from.iter().copied())?;
@@ -207,11 +208,11 @@ impl<'c, 'p: 'c> Child<'c, 'p> {
     }
 
     /// What its rows are found by, if it is a table of FROM.
-    pub(super) fn looked_up(&self, lookup: &Lookup) -> Option<(*const TableScan, LookedUp)> {
+    pub(super) fn looked_up(&self, lookup: &Lookup) -> Option<(OperatorId, LookedUp)> {
         let values = self.values.iter().take(lookup.key.len()).map(|v| Expression::clone(v));
         let (index, begins) = (self.index, self.begins);
         let by = LookedUp { index, begins, values: values.collect() };
-        (!self.is_asked).then_some((&raw const *self.scan, by))
+        (!self.is_asked).then_some((self.scan.id(), by))
     }
 
     /// How many rows with a key are read.

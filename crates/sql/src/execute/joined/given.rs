@@ -25,12 +25,12 @@ use crate::execute::columns::shape::{Shape, Stop};
 use crate::execute::columns::{shape_of, width_of};
 use crate::execute::pushdown::untranslated;
 use crate::execute::run::Run;
-use crate::plan::operator::{Formula, HashKey, JoinSpec, Operator, TableScan};
+use crate::plan::operator::{Formula, HashKey, JoinSpec, PlanNode, TableScan};
 
 /// A side of a hash join whose rows are joined to those before.
 pub(super) struct GivenStep<'p> {
     /// What gives the rows.
-    pub(super) side: &'p Operator,
+    pub(super) side: &'p PlanNode,
     /// Whether that is the left side of the join.
     pub(super) is_left: bool,
     join: &'p JoinSpec,
@@ -56,7 +56,7 @@ pub(super) struct GivenSide<'c, 'p> {
 
 /// A side whose rows an execution sends, in one lookup of its plan.
 pub(crate) struct Sent<'p> {
-    pub(crate) side: &'p Operator,
+    pub(crate) side: &'p PlanNode,
     /// The lookup.
     pub(super) at: usize,
     /// What its columns are: places of the rows of the side, with their types.
@@ -72,8 +72,8 @@ impl<'p> GivenStep<'p> {
     /// of both sides, or a data node does not know of rows that are sent.
     pub(super) fn new(
         run: &Run<'_>,
-        left: &'p Operator,
-        right: &'p Operator,
+        left: &'p PlanNode,
+        right: &'p PlanNode,
         is_left: bool,
         keys: &'p [HashKey],
         join: &'p JoinSpec,
@@ -246,7 +246,7 @@ impl Sent<'_> {
         bytes_left: &mut usize,
     ) -> Result<Option<Vec<KeySet>>, Stopped> {
         let Some(rows) = self.rows(run, *bytes_left).await? else {
-            run.too_large.insert(std::ptr::from_ref(self.side));
+            run.too_large.insert(self.side.id());
             return Err(Stopped::TooMany);
         };
         if rows.rows() == 0 && self.inner {

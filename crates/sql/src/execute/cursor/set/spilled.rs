@@ -16,7 +16,7 @@ use crate::execute::kept::{Kept, some_of};
 use crate::execute::run::{KEY_BYTES, Run, Seen};
 use crate::execute::spilled::buffer::Buffered;
 use crate::memory::{Account, Held};
-use crate::plan::operator::{Operator, SetKind};
+use crate::plan::operator::{PlanNode, SetKind};
 use crate::rows::{Row, memory_of_row};
 use crate::spill::partitions::{RowPartitions, partition_of};
 use crate::spill::rows::{RowReader, RowRun};
@@ -45,7 +45,7 @@ impl<'p> SpilledSet<'p> {
         run: &mut Run<'_>,
         first: Buffered,
         second: Buffered,
-        rest: &'p [(SetKind, Operator)],
+        rest: &'p [(SetKind, PlanNode)],
         types: &'p [SqlType],
     ) -> Result<Self, SqlError> {
         let account = run.session.memory.clone();
