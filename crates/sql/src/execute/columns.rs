@@ -158,7 +158,7 @@ impl<'p> ColumnCursor<'p> {
         let mark = observer.borrow().mark();
         let cursor = make();
         let on_columns = cursor.as_ref().map(|cursor| !cursor.is_source());
-        observer.borrow_mut().made(mark, operator, on_columns);
+        observer.borrow_mut().created(mark, operator, on_columns);
         let cursor = cursor?;
         Some(if cursor.is_source() { cursor } else { cursor.watched_as(operator) })
     }
@@ -214,8 +214,9 @@ impl<'p> ColumnCursor<'p> {
     }
 }
 
-/// The places of the right side of a join whose values are told to who reads it.
-pub(crate) fn told_places<'k>(
+/// The places of the right side of a join to which the keys of the left side are pushed down as
+/// filters.
+pub(crate) fn key_filter_places<'k>(
     run: &Run<'_>,
     keys: &'k [HashKey],
 ) -> impl Iterator<Item = usize> + use<'k> {

@@ -57,8 +57,8 @@ pub(crate) struct DryRun {
     found: PerOperator<LookedUp>,
     /// Sides of joins whose rows are sent to the data nodes that make them.
     sent: BTreeSet<OperatorId>,
-    /// Columns of scans whose values are told.
-    told: PerOperator<Vec<usize>>,
+    /// The columns of scans to which joins push key-set filters down.
+    key_filters: PerOperator<Vec<usize>>,
 }
 
 impl DryRun {
@@ -87,9 +87,9 @@ impl DryRun {
         self.obstacles.get(operator.id())
     }
 
-    /// Positions of a scan's columns of which only values are looked for that a join has met.
-    pub(crate) fn told(&self, scan: &TableScan) -> &[usize] {
-        self.told.get(scan.id()).map_or(&[], Vec::as_slice)
+    /// Positions of the columns of a scan to which joins push key-set filters down.
+    pub(crate) fn key_filters(&self, scan: &TableScan) -> &[usize] {
+        self.key_filters.get(scan.id()).map_or(&[], Vec::as_slice)
     }
 
     /// Whether data nodes look up what all conditions ask of a subquery.
@@ -136,9 +136,9 @@ impl DryRun {
     fn all_at_once(&mut self, run: &mut Run<'_>, keyed: &Keyed) {
         let plan = &keyed.plan;
         run.add_subplans(&plan.subqueries);
-        self.tell(run, &keyed.keys, &plan.root);
+        self.note_key_filters(run, &keyed.keys, &plan.root);
         if columns::can_begin(run, &plan.root, plan.results.len()) {
-            self.take_made(run, &plan.root)
+            self.take_created(run, &plan.root)
         } else {
             self.cursor(run, &open(&plan.root))
         }
@@ -160,7 +160,7 @@ impl DryRun {
     fn work(&mut self, run: &mut Run<'_>, operator: &PlanNode, work: &Work<'_>) {
         if let Work::Open(_) = work {
             return if columns::begin(run, operator, None).is_some() {
-                self.take_made(run, operator)
+                self.take_created(run, operator)
             } else {
                 self.work(run, operator, &work_on_rows(operator))
             };
@@ -204,7 +204,7 @@ impl DryRun {
                             self.note(run, operator, site);
                             return match joined(run, input) {
                                 Some(Ok(joined)) if pushed => self.note_joined(run, input, joined),
-                                _ => self.take_made(run, input),
+                                _ => self.take_created(run, input),
                             };
                         }
                         self.cursor(run, &open(input));
@@ -231,21 +231,21 @@ impl DryRun {
         self.obstacles.insert(operator.id(), obstacle);
         if group::columns_of(run, aggregate).is_some() {
             self.note(run, operator, Site::Columns);
-            self.take_made(run, &aggregate.input);
+            self.take_created(run, &aggregate.input);
         } else {
             self.cursor(run, &open(&aggregate.input))
         }
     }
 
-    /// Operators were made on columns, some of them over sources of rows.
-    fn take_made(&mut self, run: &mut Run<'_>, top: &PlanNode) {
+    /// Cursors over columns were created, some of them over sources of rows.
+    fn take_created(&mut self, run: &mut Run<'_>, top: &PlanNode) {
         let Some(observer) = &run.observer else { return };
-        let made: PerOperator<bool> = observer.borrow_mut().take_made().into_iter().collect();
-        self.made(run, top, &made);
+        let created: PerOperator<bool> = observer.borrow_mut().take_created().into_iter().collect();
+        self.created(run, top, &created);
     }
 
-    fn made(&mut self, run: &mut Run<'_>, operator: &PlanNode, made: &PerOperator<bool>) {
-        match made.get(operator.id()) {
+    fn created(&mut self, run: &mut Run<'_>, operator: &PlanNode, created: &PerOperator<bool>) {
+        match created.get(operator.id()) {
             None => {}
             Some(false) => self.cursor(run, &open(operator)),
             Some(true) => {
@@ -262,26 +262,26 @@ impl DryRun {
                 match &operator.operator {
                     Operator::Aggregate(aggregate) => self.groups(run, operator, aggregate),
                     Operator::HashJoin { right, keys, .. } => {
-                        self.tell(run, keys, right);
-                        operator.inputs().into_iter().for_each(|i| self.made(run, i, made));
+                        self.note_key_filters(run, keys, right);
+                        operator.inputs().into_iter().for_each(|i| self.created(run, i, created));
                     }
-                    _ => operator.inputs().into_iter().for_each(|i| self.made(run, i, made)),
+                    _ => operator.inputs().into_iter().for_each(|i| self.created(run, i, created)),
                 }
             }
         }
     }
 
-    /// Scans below the right side of keys are told what the left side is.
-    fn tell(&mut self, run: &Run<'_>, keys: &[HashKey], right: &Operator) {
-        let places = columns::told_places(run, keys);
+    /// The keys of the left side of a join become filters of the scans below its right side.
+    fn note_key_filters(&mut self, run: &Run<'_>, keys: &[HashKey], right: &Operator) {
+        let places = columns::key_filter_places(run, keys);
         for (scan, at) in places.filter_map(|at| narrowed_scan(right, at)) {
-            self.note_told(scan, at);
+            self.note_key_filter(scan, at);
         }
     }
 
-    /// A scan is told values of one of the columns that it wants.
-    fn note_told(&mut self, scan: &TableScan, at: u16) {
-        let list = self.told.or_default(scan.id());
+    /// A scan has a key-set filter on one of the columns that it wants.
+    fn note_key_filter(&mut self, scan: &TableScan, at: u16) {
+        let list = self.key_filters.or_default(scan.id());
         let column = scan.wanted[usize::from(at)];
         if !list.contains(&column) {
             list.push(column);
@@ -293,9 +293,11 @@ impl DryRun {
         self.note_parts(run, operator, &joined);
         for sent in &joined.sent {
             self.sent.insert(sent.side.id());
-            sent.told.iter().for_each(|(input, _)| self.note_told(joined.scan, *input));
+            sent.key_filters
+                .iter()
+                .for_each(|(input, _)| self.note_key_filter(joined.scan, *input));
             if ColumnCursor::new(run, sent.side, &sent.places()).is_some() {
-                self.take_made(run, sent.side)
+                self.take_created(run, sent.side)
             } else {
                 self.cursor(run, &open(sent.side))
             }

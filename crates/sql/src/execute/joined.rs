@@ -185,7 +185,7 @@ impl<'p> JoinedScan<'p> {
     pub(crate) fn leaves_out_more(&self) -> bool {
         let is_only_told = |sent: &Sent<'_>| {
             let lookup = &self.lookups[sent.at];
-            !sent.inner || lookup.key.len() == sent.told.len() && lookup.key.len() == 1
+            !sent.inner || lookup.key.len() == sent.key_filters.len() && lookup.key.len() == 1
         };
         let inner = self.sent.iter().filter(|sent| sent.inner).count();
         self.sent.len() < self.lookups.len()
@@ -482,18 +482,18 @@ impl JoinedRead {
         mut plan: JoinPlan,
     ) -> Result<Self, Stopped> {
         let scan = joined.scan;
-        let (mut bytes_left, mut told) = (GIVEN_BYTES_MAX, Vec::new());
+        let (mut bytes_left, mut key_sets) = (GIVEN_BYTES_MAX, Vec::new());
         for sent in &joined.sent {
             match sent.put(run, &mut plan, &mut bytes_left).await? {
-                Some(sets) => told.extend(sets),
+                Some(sets) => key_sets.extend(sets),
                 None => return Ok(Self { open: VecDeque::new() }),
             }
         }
-        told.iter().for_each(|_| run.told(scan));
-        told.extend(run.narrowed.take(scan.id()).into_iter().flatten());
+        key_sets.iter().for_each(|_| run.count_key_set(scan));
+        key_sets.extend(run.narrowed.take(scan.id()).into_iter().flatten());
         let mut program = joined.program.clone();
-        if !told.is_empty() {
-            Arc::make_mut(&mut program).members.extend(told);
+        if !key_sets.is_empty() {
+            Arc::make_mut(&mut program).members.extend(key_sets);
         }
         let table = &scan.definition.table;
         let located = locate(run, scan, &[]).map_err(Stopped::Failed)?;

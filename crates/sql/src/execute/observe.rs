@@ -38,16 +38,17 @@ pub(crate) struct Done {
 #[derive(Debug, Default)]
 pub(crate) struct Observer {
     done: PerOperator<Done>,
-    /// How many sets of keys data nodes were told to look for in scans.
-    told: PerOperator<u64>,
+    /// How many key-set filters were pushed down to scans.
+    key_sets: PerOperator<u64>,
     /// Operators at work, the outermost first.
     at_work: Vec<OperatorId>,
     /// What had come from data nodes when that was counted last.
     counted: Traffic,
     /// The same of what the connection has written to temporary files.
     counted_spilled: u64,
-    /// Operators that were made on columns, and those that only give rows to such.
-    made: Vec<(OperatorId, bool)>,
+    /// Operators for which a cursor over columns was created, true, or one that only puts the rows
+    /// of a cursor over rows into columns, false.
+    created: Vec<(OperatorId, bool)>,
 }
 
 /// An operator was given the word at this time.
@@ -59,28 +60,28 @@ impl Observer {
         self.done.get(operator.id()).copied()
     }
 
-    /// How many sets of keys data nodes were told to look for in a scan.
+    /// How many key-set filters were pushed down to a scan.
     pub(crate) fn key_sets(&self, scan: &TableScan) -> u64 {
-        self.told.get(scan.id()).copied().unwrap_or(0)
+        self.key_sets.get(scan.id()).copied().unwrap_or(0)
     }
 
-    /// How many operators were made so far.
+    /// How many cursors were created so far.
     pub(crate) fn mark(&self) -> usize {
-        self.made.len()
+        self.created.len()
     }
 
-    /// An operator was made on columns, or as a source of rows for columns, or not at all. Those
-    /// below it, made since `mark`, count only if it was made on columns.
-    pub(crate) fn made(&mut self, mark: usize, operator: &PlanNode, on_columns: Option<bool>) {
+    /// For an operator a cursor over columns was created, or a source of rows for columns, or none.
+    /// Cursors of the operators below, created since `mark`, count only under one over columns.
+    pub(crate) fn created(&mut self, mark: usize, operator: &PlanNode, on_columns: Option<bool>) {
         if on_columns != Some(true) {
-            self.made.truncate(mark);
+            self.created.truncate(mark);
         }
-        self.made.extend(on_columns.map(|on_columns| (operator.id(), on_columns)));
+        self.created.extend(on_columns.map(|on_columns| (operator.id(), on_columns)));
     }
 
-    /// Operators made since this was asked last, with whether they are on columns.
-    pub(crate) fn take_made(&mut self) -> Vec<(OperatorId, bool)> {
-        std::mem::take(&mut self.made)
+    /// The cursors created since the last call, and whether each works on columns.
+    pub(crate) fn take_created(&mut self) -> Vec<(OperatorId, bool)> {
+        std::mem::take(&mut self.created)
     }
 
     /// Gives what has come from data nodes, and gone to temporary files, to whoever is at work.
@@ -143,10 +144,10 @@ impl Run<'_> {
         done.rows += rows.unwrap_or(0) as u64;
     }
 
-    /// A scan is to look only for rows with some keys.
-    pub(crate) fn told(&mut self, scan: &TableScan) {
+    /// Counts a key-set filter that is pushed down to a scan.
+    pub(crate) fn count_key_set(&mut self, scan: &TableScan) {
         if let Some(observer) = &mut self.observer {
-            *observer.get_mut().told.or_default(scan.id()) += 1;
+            *observer.get_mut().key_sets.or_default(scan.id()) += 1;
         }
     }
 }

@@ -346,8 +346,8 @@ fn nines(step: &Step<'_>) -> Json {
         if !read.kept.is_empty() {
             fields.push(("not_pushed", Json::List(kept.collect())));
         }
-        if !read.told.is_empty() {
-            fields.push(("keys_told", Json::texts(&read.told)));
+        if !read.key_filters.is_empty() {
+            fields.push(("keys_told", Json::texts(&read.key_filters)));
         }
         if read.is_limited() {
             fields.push(("pushed_limit", Json::yes(true)));

@@ -255,8 +255,8 @@ fn notes(step: &Step<'_>, read: &TableRead<'_>) -> Vec<String> {
     if read.is_limited() {
         notes.push("Pushed limit".to_owned());
     }
-    if !read.told.is_empty() {
-        notes.push(format!("Keys of a join told ({})", read.told.join(",")));
+    if !read.key_filters.is_empty() {
+        notes.push(format!("Keys of a join told ({})", read.key_filters.join(",")));
     }
     match (step.site, step.operator, &step.obstacle) {
         (Site::Columns, ..) => notes.push("On columns".to_owned()),

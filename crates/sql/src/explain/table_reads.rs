@@ -27,9 +27,9 @@ pub(super) struct TableRead<'p> {
     pub(super) implied: Vec<String>,
     pub(super) pushed: Vec<String>,
     pub(super) kept: Vec<(String, String)>,
-    /// Columns of which data nodes look for what a join has met.
-    pub(super) told: Vec<String>,
-    /// With ANALYZE: how many sets of values they were told.
+    /// The columns that have key-set filters of joins.
+    pub(super) key_filters: Vec<String>,
+    /// With ANALYZE: how many key sets were pushed down.
     pub(super) key_sets: u64,
     /// Rows are looked up by key, for each row of the input.
     pub(super) joined: bool,
@@ -53,7 +53,7 @@ impl<'p> TableRead<'p> {
         let columns = columns.iter().map(|part| &definition.columns[part.decides]);
         let bytes = |nullable: bool, of: &SqlType| length_of(of) + usize::from(nullable);
         let lengths = columns.clone().map(|column| bytes(column.nullable, &column.sql_type));
-        let told = explainer.dry_run.told(scan).iter();
+        let filtered = explainer.dry_run.key_filters(scan).iter();
         let mut read = Self {
             scan,
             access,
@@ -80,7 +80,7 @@ impl<'p> TableRead<'p> {
             implied: Vec::new(),
             pushed: Vec::new(),
             kept: Vec::new(),
-            told: told.map(|at| definition.columns[*at].name.clone()).collect(),
+            key_filters: filtered.map(|at| definition.columns[*at].name.clone()).collect(),
             key_sets: explainer.observer.map_or(0, |observer| observer.key_sets(scan)),
             joined,
         };

@@ -253,8 +253,8 @@ fn reading(read: &TableRead<'_>) -> String {
     if !read.pushed.is_empty() {
         what.push_str(&format!(", pushed condition: {}", read.pushed.join(" and ")));
     }
-    if !read.told.is_empty() {
-        what.push_str(&format!(", keys of a join told: {}", read.told.join(", ")));
+    if !read.key_filters.is_empty() {
+        what.push_str(&format!(", keys of a join told: {}", read.key_filters.join(", ")));
     }
     if let Some(listed) = Listed::of(read.scan) {
         let index = listed.index_name(read.scan);

@@ -485,14 +485,14 @@ async fn keyed(
     let inner = source.shape().clone();
     let Some(keys) = Keys::new(run, &keyed.keys, shape, &inner) else { return Ok(None) };
     if known.is_all {
-        let Some(told) = told(run, &keys, known).await? else { return Ok(None) };
-        let read_on = rows_read(run, &keyed.plan.root, &told);
+        let Some(sets) = key_sets(run, &keys, known).await? else { return Ok(None) };
+        let read_on = rows_read(run, &keyed.plan.root, &sets);
         let patience = keyed.patience.min(runs_worth(read_on));
         // On columns all rows at once are so much cheaper.
         if known.count * COLUMNS_GAIN <= patience as usize {
             return Ok(None);
         }
-        for (place, set) in told {
+        for (place, set) in sets {
             narrow(run, &keyed.plan.root, place, set);
         }
     }
@@ -529,12 +529,12 @@ async fn keyed(
 
 /// What keys the rows have, by the places that they are compared with; none if they cannot be
 /// computed.
-async fn told(
+async fn key_sets(
     run: &mut Run<'_>,
     keys: &Keys,
     known: &Known<'_>,
 ) -> Result<Option<Vec<(usize, KeySet)>>, SqlError> {
-    let mut told = Vec::new();
+    let mut sets = Vec::new();
     for (number, place) in keys.places.iter().enumerate() {
         let Some(place) = place else { continue };
         let mut vectors = Vec::with_capacity(known.batches.len());
@@ -545,19 +545,19 @@ async fn told(
         }
         let vectors: Vec<&Vector> = vectors.iter().map(|vector| &**vector).collect();
         if let Some(set) = key_set_of(run, &vectors).await? {
-            told.push((*place, set));
+            sets.push((*place, set));
         }
     }
-    Ok(Some(told))
+    Ok(Some(sets))
 }
 
-/// About how many rows an operator reads that is told the values at these places: where an index
-/// begins with such a column, data nodes look them up if they are not many.
-fn rows_read(run: &Run<'_>, operator: &Operator, told: &[(usize, KeySet)]) -> u64 {
+/// About how many rows an operator reads with these key sets as filters: where an index begins with
+/// such a column, data nodes look the keys up if they are not many.
+fn rows_read(run: &Run<'_>, operator: &Operator, sets: &[(usize, KeySet)]) -> u64 {
     let few = |set: &KeySet| set.count().is_some_and(|count| count <= LOOKED_UP_MAX);
-    let told = told.iter().filter(|(_, set)| few(set));
-    let told = told.filter_map(|(place, _)| narrowed_scan(operator, *place));
-    let by_index = told.filter(|(scan, input)| {
+    let filtered = sets.iter().filter(|(_, set)| few(set));
+    let filtered = filtered.filter_map(|(place, _)| narrowed_scan(operator, *place));
+    let by_index = filtered.filter(|(scan, input)| {
         let (table, place) = (&scan.definition.table, scan.wanted[usize::from(*input)]);
         let column = scan.definition.columns[place].column;
         // Among rows of the transaction itself nothing is looked up.

@@ -155,8 +155,8 @@ impl<'p> JoinCursor<'p> {
     /// where a table is read on the right that can be told their keys, and drops most of its rows.
     fn collected_max(&self, run: &Run<'_>) -> usize {
         let places = self.keys.places.iter().flatten();
-        let told = places.filter_map(|place| narrowed_scan(self.right_operator, *place));
-        let rows = told.map(|(scan, _)| run.rows_of_table(scan)).max().unwrap_or(0);
+        let filtered = places.filter_map(|place| narrowed_scan(self.right_operator, *place));
+        let rows = filtered.map(|(scan, _)| run.rows_of_table(scan)).max().unwrap_or(0);
         let part = usize::try_from(rows / TOLD_SHARE).unwrap_or(usize::MAX);
         part.clamp(COLLECTED_MAX, TOLD_MAX)
     }

@@ -67,7 +67,7 @@ pub(super) fn result_shape<'t>(
 pub(super) fn narrow(run: &mut Run<'_>, operator: &Operator, place: usize, set: KeySet) {
     if let Some((scan, input)) = narrowed_scan(operator, place) {
         run.narrowed.or_default(scan.id()).push(set.for_input(input));
-        run.told(scan);
+        run.count_key_set(scan);
     }
 }
 

@@ -63,8 +63,9 @@ pub(crate) struct Sent<'p> {
     columns: Vec<(usize, SqlType)>,
     /// Of the rows before none stays without a match.
     pub(super) inner: bool,
-    /// Columns by which rows of the scan are found: an input of its program, and one of these.
-    pub(crate) told: Vec<(u16, usize)>,
+    /// Key-set filters of the scan: an input of its program, and which of these columns has the
+    /// keys.
+    pub(crate) key_filters: Vec<(u16, usize)>,
 }
 
 impl<'p> GivenStep<'p> {
@@ -193,7 +194,7 @@ impl<'c, 'p> GivenSide<'c, 'p> {
             kind: kind_of(sql_type),
         };
         let read: Vec<Input> = (0..).zip(&sent).map(input).collect();
-        let (mut of_rows, mut told) = (Vec::new(), Vec::new());
+        let (mut of_rows, mut key_filters) = (Vec::new(), Vec::new());
         for of in keys {
             let known = sent.iter().position(|(place, _)| *place == of.own_place);
             let column = match known {
@@ -212,7 +213,7 @@ impl<'c, 'p> GivenSide<'c, 'p> {
                 && whole
                 && self.inner()
             {
-                told.push((input, column));
+                key_filters.push((input, column));
             }
         }
         let rows = Block::empty(sent.iter().map(|(_, sql_type)| kind_of(sql_type)));
@@ -227,7 +228,7 @@ impl<'c, 'p> GivenSide<'c, 'p> {
             range: None,
             given: Some(Given { rows, key: of_rows }),
         };
-        Ok((lookup, Sent { side, at, columns: sent, inner: self.inner(), told }))
+        Ok((lookup, Sent { side, at, columns: sent, inner: self.inner(), key_filters }))
     }
 }
 
@@ -237,8 +238,8 @@ impl Sent<'_> {
         self.columns.iter().map(|(place, _)| *place).collect()
     }
 
-    /// Puts its rows into a plan, which has room for so many bytes of them; what is told of them to
-    /// the scan. Nothing if none of the rows before has a match.
+    /// Puts its rows into a plan, which has room for so many bytes of them; the key sets that are
+    /// filters of the scan. Nothing if none of the rows before has a match.
     pub(super) async fn put(
         &self,
         run: &mut Run<'_>,
@@ -254,7 +255,7 @@ impl Sent<'_> {
         }
         *bytes_left = bytes_left.saturating_sub(rows.memory_bytes());
         let set = |(input, column): &(u16, usize)| KeySet::new(*input, &[&rows.columns()[*column]]);
-        let sets = self.told.iter().filter_map(set).collect();
+        let sets = self.key_filters.iter().filter_map(set).collect();
         if let Some(given) = &mut plan.lookups[self.at].given {
             given.rows = rows;
         }
