@@ -5,53 +5,22 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use collation::CollationId;
-use model::{
-    Column, ColumnId, ColumnType, Comparison, Description, RowLayout, Table, TableId, Value,
-};
+use model::{Column, ColumnId, ColumnType, Comparison, RowLayout, Table, Value};
 use stdx::Prng;
 
 use super::*;
 
 /// Small, big, text, amount (a decimal of 8 bytes): all but the first may be NULL.
 fn table() -> Table {
-    let column = |name: &str, column_type, nullable| Column {
-        name: name.into(),
-        column_type,
-        nullable,
-        default: Value::Null,
-    };
     let text = ColumnType::Text { max_bytes: 40, collation: CollationId::UTF8MB4_0900_AI_CI };
-    let columns = vec![
-        column("small", ColumnType::Int(4), false),
-        column("big", ColumnType::Int(8), true),
-        column("text", text, true),
-        column("amount", ColumnType::Fixed(8), true),
-        column("day", ColumnType::UInt(4), true),
-        column("ratio", ColumnType::Float, true),
-    ];
-    table_of(columns)
-}
-
-/// A table of these columns, the first of which is its primary key.
-pub(crate) fn table_of(columns: Vec<Column>) -> Table {
-    Table {
-        id: TableId(1),
-        name: "d.t".into(),
-        version: 1,
-        hidden_behind: None,
-        layouts: vec![Arc::new(RowLayout::new(0, &columns))],
-        columns,
-        primary_key: vec![ColumnId(0)],
-        distribution_key: vec![ColumnId(0)],
-        partition_count: 1,
-        ordered_indexes: vec![],
-        unique_indexes: vec![],
-        large: None,
-        writes_blocked: false,
-        journal: None,
-        alike: None,
-        description: Description::default(),
-    }
+    testing::table("d.t")
+        .column("small", testing::INT)
+        .nullable("big", testing::BIGINT)
+        .nullable("text", text)
+        .nullable("amount", ColumnType::Fixed(8))
+        .nullable("day", ColumnType::UInt(4))
+        .nullable("ratio", ColumnType::Float)
+        .build()
 }
 
 const KINDS: [Kind; 6] =

@@ -19,37 +19,20 @@ use super::*;
 /// Rows by slot.
 type Rows = BTreeMap<RowId, Row>;
 
-fn column(name: &str, column_type: ColumnType, nullable: bool) -> Column {
-    Column { name: name.into(), column_type, nullable, default: Value::Null }
-}
-
 /// Columns a, b (the key), k, s; ordered indexes on (k) and (b, k).
 fn table() -> Table {
-    let columns = vec![
-        column("a", ColumnType::Int(4), false),
-        column("b", ColumnType::Variable(8), false),
-        column("k", ColumnType::Int(2), true),
-        column("s", ColumnType::Variable(60_000), true),
-    ];
-    let layout = RowLayout::new(0, &columns);
-    Table {
-        id: TableId(1),
-        name: "test.t".into(),
-        version: 1,
-        hidden_behind: None,
-        columns,
-        primary_key: vec![ColumnId(0), ColumnId(1)],
-        distribution_key: vec![ColumnId(0)],
-        partition_count: 1,
-        layouts: vec![Arc::new(layout)],
-        ordered_indexes: vec![index(10, &[2]), index(11, &[1, 2])],
-        unique_indexes: Vec::new(),
-        large: None,
-        writes_blocked: false,
-        journal: None,
-        alike: None,
-        description: Default::default(),
-    }
+    testing::table("test.t")
+        .column("a", testing::INT)
+        .column("b", ColumnType::Variable(8))
+        .nullable("k", ColumnType::Int(2))
+        .nullable("s", ColumnType::Variable(60_000))
+        .primary_key(["a", "b"])
+        .distribution_key(["a"])
+        .index("x10", ["k"])
+        .with_index_id(IndexId(10))
+        .index("x11", ["b", "k"])
+        .with_index_id(IndexId(11))
+        .build()
 }
 
 fn index(id: u32, columns: &[u16]) -> OrderedIndexDef {

@@ -1,13 +1,10 @@
 //! Lookups for a handful of rows, played by hand; and plans that make no sense.
 
 use collation::CollationId;
-use model::{
-    Column, ColumnId, Comparison, Epoch, IndexState, OrderedIndexDef, Table, UniqueIndexDef,
-};
+use model::{ColumnId, Comparison, Table};
 
 use super::*;
 use crate::program::{Aggregate, AggregateFunction, GroupKey, Node};
-use crate::tests::table_of;
 use crate::top::{Top, TopKey};
 use crate::vector::Scalar;
 
@@ -15,30 +12,16 @@ const BINARY: u16 = 63;
 
 /// `id` (one byte) is the primary key, `name` and `id` a unique one.
 fn table() -> Table {
-    let column = |name: &str, column_type| Column {
-        name: name.into(),
-        column_type,
-        nullable: true,
-        default: Value::Null,
-    };
     let text = ColumnType::Text { max_bytes: 4, collation: CollationId::UTF8MB4_0900_AI_CI };
-    let columns = vec![column("id", ColumnType::Int(1)), column("name", text)];
-    let unique = UniqueIndexDef {
-        id: IndexId(5),
-        name: "u".into(),
-        columns: vec![ColumnId(1), ColumnId(0)],
-        table: TableId(2),
-        state: IndexState::Online,
-        complete: Epoch(0),
-    };
-    let ordered = OrderedIndexDef {
-        id: IndexId(8),
-        name: "o".into(),
-        columns: vec![ColumnId(0), ColumnId(1)],
-        state: IndexState::Online,
-    };
-    let (unique_indexes, ordered_indexes) = (vec![unique], vec![ordered]);
-    Table { version: 3, unique_indexes, ordered_indexes, ..table_of(columns) }
+    testing::table("d.t")
+        .version(3)
+        .nullable("id", ColumnType::Int(1))
+        .nullable("name", text)
+        .unique("u", ["name", "id"])
+        .with_index_id(IndexId(5))
+        .index("o", ["id", "name"])
+        .with_index_id(IndexId(8))
+        .build()
 }
 
 fn input(place: u16, kind: Kind) -> Input {
