@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
-use actor::{Ctx, FlightRecorder, LeaseCell, Shared};
-use model::cluster::{PlacementSlot, Replica};
+use actor::{Ctx, FlightRecorder, Shared};
 use model::{
-    ActorKind, Address, ClusterState, Column, ColumnId, ColumnType, Config, ControlIndex, Epoch,
-    Incarnation, IndexId, IndexState, Member, MemberStatus, NodeId, NodeRole, OrderedIndexDef,
-    PartitionId, PartitionIndex, RowLayout, Table, TableId, UniqueIndexDef, Value, WorkerId,
+    ActorKind, Address, ClusterState, Config, IndexId, NodeId, PartitionId, PartitionIndex,
+    TableId, Value,
 };
-use stdx::Instant;
+use testing::{BIGINT, serving_worker, table};
 use wire::{Envelope, Message};
 
 /// The base table `d.t (id, u, v)` with unique index `u` and ordered index `v`.
@@ -27,85 +25,31 @@ pub(crate) struct World {
     actor: ActorKind,
 }
 
-fn column(name: &str, nullable: bool) -> Column {
-    let default = if nullable { Value::Null } else { Value::Int(0) };
-    Column { name: name.into(), column_type: ColumnType::Int(8), nullable, default }
-}
-
-/// A table whose first column is the key.
-pub(crate) fn table(id: TableId, name: &str, columns: Vec<Column>) -> Table {
-    Table {
-        id,
-        name: name.into(),
-        version: 1,
-        hidden_behind: None,
-        primary_key: vec![ColumnId(0)],
-        distribution_key: vec![ColumnId(0)],
-        partition_count: 4,
-        layouts: vec![Arc::new(RowLayout::new(0, &columns))],
-        ordered_indexes: vec![],
-        unique_indexes: vec![],
-        large: None,
-        writes_blocked: false,
-        journal: None,
-        alike: None,
-        description: Default::default(),
-        columns,
-    }
-}
-
 /// Two data nodes with two workers each, two replicas, the tables above.
 pub(crate) fn cluster() -> ClusterState {
-    let member = |joined_at| Member {
-        incarnation: Incarnation(1),
-        voter: Incarnation(1),
-        role: NodeRole::Data,
-        workers: 2,
-        status: MemberStatus::Active,
-        joined_at: ControlIndex(joined_at),
-    };
-    let replica = |node| Replica { node: NodeId(node), syncing: false };
-    let slot =
-        |a, b| PlacementSlot { group: 0, replicas: vec![replica(a), replica(b)], last: None };
-    let columns = vec![column("id", false), column("u", true), column("v", false)];
-    let mut base = table(BASE, "d.t", columns);
-    base.unique_indexes.push(UniqueIndexDef {
-        id: UNIQUE,
-        name: "u".into(),
-        columns: vec![ColumnId(1)],
-        table: HIDDEN,
-        state: IndexState::Online,
-        complete: Epoch(0),
-    });
-    base.ordered_indexes.push(OrderedIndexDef {
-        id: ORDERED,
-        name: "v".into(),
-        columns: vec![ColumnId(2)],
-        state: IndexState::Online,
-    });
-    let hidden = table(HIDDEN, "d.t/u", vec![column("u", false), column("id", false)]);
-    ClusterState {
-        index: ControlIndex(10),
-        started: true,
-        members: [(NodeId(1), member(1)), (NodeId(2), member(2))].into(),
-        slots: vec![slot(1, 2), slot(2, 1)],
-        tables: [(BASE, Arc::new(base)), (HIDDEN, Arc::new(hidden))].into_iter().collect(),
-        ..ClusterState::default()
-    }
+    let base = table("d.t")
+        .id(BASE)
+        .partitions(4)
+        .column("id", BIGINT)
+        .nullable("u", BIGINT)
+        .column("v", BIGINT)
+        .unique("u", ["u"])
+        .with_index_id(UNIQUE)
+        .index("v", ["v"])
+        .with_index_id(ORDERED);
+    let hidden = table("d.t/u").id(HIDDEN).partitions(4).column("u", BIGINT).column("id", BIGINT);
+    testing::cluster([1, 2]).workers(2).table(base.build()).table(hidden.build()).build()
 }
 
 impl World {
     /// The worker of an actor on `node`, which has the cluster's state.
     pub(crate) fn new(node: u16, actor: ActorKind) -> Self {
         let config = Config::new(vec![NodeId(1), NodeId(2)], vec![NodeId(3)], 2);
-        let lease = LeaseCell::default();
-        lease.set(Instant::FAR_FUTURE);
         let shared = Shared {
-            now: Instant::from_nanos(1),
+            workers: 2,
             cluster: Arc::new(cluster()),
-            lease,
             recorder: FlightRecorder::new(64),
-            ..Shared::new(NodeId(node), Incarnation(1), WorkerId(0), 2, Arc::new(config))
+            ..serving_worker(node, config)
         };
         Self { shared, actor }
     }

@@ -1,10 +1,6 @@
 //! A subscription with participants that are played by hand.
 
-use model::cluster::{PlacementSlot, Replica};
-use model::{
-    ControlIndex, Member, MemberStatus, NodeRole, PartitionId, PartitionIndex, Row, TableId,
-    TransactionId,
-};
+use model::{PartitionId, PartitionIndex, Row, TableId, TransactionId};
 use wire::EpochChanges;
 
 use super::*;
@@ -13,24 +9,7 @@ const STREAM: StreamId = StreamId(7);
 
 /// Two slots, each with a replica on both nodes, in the other order; a worker each.
 fn cluster() -> ClusterState {
-    let member = Member {
-        incarnation: Incarnation(1),
-        voter: Incarnation(1),
-        role: NodeRole::Data,
-        workers: 1,
-        status: MemberStatus::Active,
-        joined_at: ControlIndex(1),
-    };
-    let replica = |node| Replica { node: NodeId(node), syncing: false };
-    let slot = |nodes: [u16; 2]| {
-        let replicas = nodes.map(replica).to_vec();
-        PlacementSlot { group: 0, replicas, last: None }
-    };
-    ClusterState {
-        members: [1, 2].map(|node| (NodeId(node), member.clone())).into(),
-        slots: vec![slot([1, 2]), slot([2, 1])],
-        ..ClusterState::default()
-    }
+    testing::cluster([1, 2]).build()
 }
 
 fn change(value: u8) -> RowChange {

@@ -274,21 +274,13 @@ mod tests {
             let address = Address { node, worker, actor: ActorKind::Coordinator };
             CoordinatorRef { address, incarnation: Incarnation(incarnation) }
         };
-        let member = |incarnation| model::Member {
-            incarnation: Incarnation(incarnation),
-            voter: Incarnation(incarnation),
-            role: model::NodeRole::Data,
-            workers: 1,
-            status: model::MemberStatus::Active,
-            joined_at: model::ControlIndex(1),
-        };
         let mut lives = Lives::default();
         let mut cluster = ClusterState::default();
         let set = |cluster: &mut ClusterState, node, incarnation, lives: bool| {
             cluster.incarnations.insert(NodeId(node), Incarnation(incarnation));
             cluster.members.remove(&NodeId(node));
             if lives {
-                cluster.members.insert(NodeId(node), member(incarnation));
+                cluster.members.insert(NodeId(node), testing::member(Incarnation(incarnation)));
             }
         };
         set(&mut cluster, 1, 10, true);

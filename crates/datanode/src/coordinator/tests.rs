@@ -8,15 +8,15 @@ mod quiesce;
 
 use std::sync::Arc;
 
-use actor::{Actor, Ctx, EpochView, LeaseCell, Shared, Tally};
-use model::cluster::{PlacementSlot, Replica, Takeover};
+use actor::{Actor, Ctx, EpochView, Shared, Tally};
+use model::cluster::{Replica, Takeover};
 use model::{
-    ActorKind, Address, ClusterState, Column, ColumnType, Config, ControlIndex, Epoch, ErrorCode,
-    Incarnation, Key, Member, MemberStatus, NodeId, NodeRole, OperationNumber, PartitionId,
-    PartitionIndex, Row, RowLayout, SessionId, Table, TableId, TransactionId, UniqueIndexDef,
-    Value, WorkerId,
+    ActorKind, Address, ClusterState, Config, ControlIndex, Epoch, ErrorCode, Incarnation, Key,
+    Member, MemberStatus, NodeId, OperationNumber, PartitionId, PartitionIndex, Row, SessionId,
+    Table, TableId, TransactionId, Value, WorkerId,
 };
 use stdx::{Duration, Few, Instant};
+use testing::{BIGINT, TableBuilder, serving_worker};
 use wire::{
     ClientReply, ClientRequest, CoordinatorMessage, CoordinatorRef, Effect, EpochMessage, LegId,
     Message, Operation, OperationKind, OperationOutcome, ParticipantMessage, PreparedOperation,
@@ -36,82 +36,29 @@ fn participant(node: u16) -> Address {
     Address { node: NodeId(node), worker: WorkerId(0), actor: ActorKind::Participant }
 }
 
-fn table(id: u32, name: &str, columns: &[&str], unique: Vec<UniqueIndexDef>) -> Arc<Table> {
-    let columns: Vec<Column> = columns
-        .iter()
-        .map(|name| Column {
-            name: (*name).into(),
-            column_type: ColumnType::Int(8),
-            nullable: false,
-            default: Value::Int(0),
-        })
-        .collect();
-    Arc::new(Table {
-        id: TableId(id),
-        name: name.into(),
-        version: 1,
-        hidden_behind: None,
-        primary_key: vec![model::ColumnId(0)],
-        distribution_key: vec![model::ColumnId(0)],
-        partition_count: 2,
-        layouts: vec![Arc::new(RowLayout::new(0, &columns))],
-        ordered_indexes: vec![],
-        unique_indexes: unique,
-        large: None,
-        writes_blocked: false,
-        journal: None,
-        alike: None,
-        description: Default::default(),
-        columns,
-    })
+fn table(id: u32, name: &str, columns: &[&str]) -> TableBuilder {
+    let columns = columns.iter().map(|name| testing::column(name, BIGINT));
+    testing::table(name).id(TableId(id)).columns(columns).partitions(2)
+}
+
+/// The table `d.t (id, u)`, without an index.
+fn base() -> Table {
+    table(1, "d.t", &["id", "u"]).build()
 }
 
 fn cluster() -> ClusterState {
-    let member = |joined_at| Member {
-        incarnation: Incarnation(1),
-        voter: Incarnation(1),
-        role: NodeRole::Data,
-        workers: 1,
-        status: MemberStatus::Active,
-        joined_at: ControlIndex(joined_at),
-    };
-    let replica = |node| Replica { node: NodeId(node), syncing: false };
-    let slot =
-        |a, b| PlacementSlot { group: 0, replicas: vec![replica(a), replica(b)], last: None };
-    let unique = UniqueIndexDef {
-        id: model::IndexId(7),
-        name: "u".into(),
-        columns: vec![model::ColumnId(1)],
-        table: TableId(2),
-        state: model::IndexState::Online,
-        complete: Epoch(0),
-    };
-    ClusterState {
-        index: ControlIndex(10),
-        started: true,
-        members: [(NodeId(1), member(1)), (NodeId(2), member(2))].into(),
-        slots: vec![slot(1, 2), slot(2, 1)],
-        tables: [
-            (TableId(1), table(1, "d.t", &["id", "u"], vec![unique])),
-            (TableId(2), table(2, "d.t/u", &["u", "id"], vec![])),
-        ]
-        .into_iter()
-        .collect(),
-        ..ClusterState::default()
-    }
+    let indexed = table(1, "d.t", &["id", "u"]).unique("u", ["u"]).build();
+    let hidden = table(2, "d.t/u", &["u", "id"]).build();
+    testing::cluster([1, 2]).table(indexed).table(hidden).build()
 }
 
 impl World {
     fn new() -> Self {
         let config = Config::new(vec![NodeId(1), NodeId(2)], vec![NodeId(3)], 2);
-        let lease = LeaseCell::default();
-        lease.set(Instant::FAR_FUTURE);
         let shared = Shared {
-            now: Instant::from_nanos(1),
             cluster: Arc::new(cluster()),
-            lease,
             epochs: EpochView { current: Epoch(5), ..EpochView::default() },
-            ..Shared::new(NodeId(1), Incarnation(1), WorkerId(0), 1, Arc::new(config))
+            ..serving_worker(1, config)
         };
         Self { coordinator: Coordinator::new(), shared }
     }
@@ -190,8 +137,7 @@ fn transaction() -> TransactionId {
 }
 
 fn row(id: i64, u: i64) -> Row {
-    let columns = &table(1, "d.t", &["id", "u"], vec![]).columns;
-    RowLayout::new(0, columns).encode_values(&[Value::Int(id), Value::Int(u)]).expect("fits")
+    base().layout().encode_values(&[Value::Int(id), Value::Int(u)]).expect("fits")
 }
 
 /// Operation `number` inserts a row: odd ones into partition 0, even ones into partition 1.

@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use actor::LeaseCell;
-use model::{
-    ActorKind, Config, ControlIndex, Incarnation, Member, MemberStatus, NodeId, NodeRole, WorkerId,
-};
+use model::{ActorKind, Config, NodeId, WorkerId};
 use stdx::Duration;
 
 use super::*;
@@ -21,24 +18,11 @@ struct World {
 impl World {
     /// A driver that has begun its first switch.
     fn new() -> Self {
-        let member = Member {
-            incarnation: Incarnation(1),
-            voter: Incarnation(1),
-            role: NodeRole::Data,
-            workers: 1,
-            status: MemberStatus::Active,
-            joined_at: ControlIndex(1),
-        };
-        let members = [(NodeId(1), member)].into();
-        let cluster = ClusterState { started: true, members, ..ClusterState::default() };
         let config = Config::new(vec![NodeId(1)], vec![NodeId(3)], 1);
-        let lease = LeaseCell::default();
-        lease.set(Instant::FAR_FUTURE);
         let shared = Shared {
             now: Instant::from_nanos(1_000_000_000),
-            cluster: Arc::new(cluster),
-            lease,
-            ..Shared::new(NodeId(1), Incarnation(1), WorkerId(0), 1, Arc::new(config))
+            cluster: Arc::new(testing::cluster([1]).build()),
+            ..testing::serving_worker(1, config)
         };
         let mut world = Self { epochs: Epochs::new(), shared };
         let mut ctx = Ctx::new(&mut world.shared, ActorKind::Epochs);

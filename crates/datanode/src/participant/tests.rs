@@ -17,15 +17,15 @@ mod streams;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use actor::{Actor, Ctx, EpochView, Figures, LeaseCell, Mutation, Shared, Timer};
-use model::cluster::{PlacementSlot, Replica, Takeover};
+use actor::{Actor, Ctx, EpochView, Figures, Mutation, Shared, Timer};
+use model::cluster::{Replica, Takeover};
 use model::{
-    ActorKind, Address, ClusterState, Column, ColumnId, ColumnType, Config, ControlIndex, Epoch,
-    ErrorCode, Expression, Incarnation, IndexId, Key, Member, MemberStatus, NodeId, NodeRole,
-    OperationNumber, OrderedIndexDef, PartitionId, PartitionIndex, Row, RowLayout, SessionId,
-    Table, TableId, TransactionId, Value, WorkerId,
+    ActorKind, Address, ClusterState, ColumnId, ColumnType, Config, ControlIndex, Epoch, ErrorCode,
+    Expression, Incarnation, IndexId, Key, Member, MemberStatus, NodeId, OperationNumber,
+    PartitionId, PartitionIndex, Row, SessionId, Table, TableId, TransactionId, Value, WorkerId,
 };
 use stdx::{Duration, Few, HashMap, Instant, Prng};
+use testing::{BIGINT, INT, member, serving_worker, slot};
 use wire::{
     Besides, Chain, CoordinatorMessage, DeadlockSearch, Effect, LegId, LockMode, Message,
     Operation, OperationKind, OperationOutcome, ParticipantMessage, Projection, RollbackScope,
@@ -54,40 +54,16 @@ fn txn(number: u32) -> TransactionId {
     TransactionId { session: session(number), number: 1 }
 }
 
-fn column(name: &str, column_type: ColumnType, nullable: bool) -> Column {
-    Column { name: name.into(), column_type, nullable, default: Value::Null }
-}
-
 /// `id` is the key, `v` has an ordered index, `note` may be NULL.
 fn table() -> Table {
-    let columns = vec![
-        column("id", ColumnType::Int(8), false),
-        column("v", ColumnType::Int(4), false),
-        column("note", ColumnType::Variable(400), true),
-    ];
-    Table {
-        id: P.table,
-        name: "d.t".into(),
-        version: 1,
-        hidden_behind: None,
-        primary_key: vec![ColumnId(0)],
-        distribution_key: vec![ColumnId(0)],
-        partition_count: 1,
-        layouts: vec![Arc::new(RowLayout::new(0, &columns))],
-        ordered_indexes: vec![OrderedIndexDef {
-            id: INDEX,
-            name: "by_v".into(),
-            columns: vec![ColumnId(1)],
-            state: model::IndexState::Online,
-        }],
-        unique_indexes: vec![],
-        large: None,
-        writes_blocked: false,
-        journal: None,
-        alike: None,
-        description: Default::default(),
-        columns,
-    }
+    testing::table("d.t")
+        .id(P.table)
+        .column("id", BIGINT)
+        .column("v", INT)
+        .nullable("note", ColumnType::Variable(400))
+        .index("by_v", ["v"])
+        .with_index_id(INDEX)
+        .build()
 }
 
 fn row(id: i64, v: i64) -> Row {
@@ -165,26 +141,7 @@ impl World {
         let data: Vec<NodeId> = (1..=count).map(NodeId).collect();
         let mut config = Config::new(data.clone(), vec![], count as u8);
         adjust(&mut config);
-        let member = |node: &NodeId| {
-            let member = Member {
-                incarnation: Incarnation(1),
-                voter: Incarnation(1),
-                role: NodeRole::Data,
-                workers: 1,
-                status: MemberStatus::Active,
-                joined_at: ControlIndex(u64::from(node.0)),
-            };
-            (*node, member)
-        };
-        let replicas = data.iter().map(|node| Replica { node: *node, syncing: false }).collect();
-        let cluster = ClusterState {
-            index: ControlIndex(10),
-            started: true,
-            members: data.iter().map(member).collect(),
-            slots: vec![PlacementSlot { group: 0, replicas, last: None }],
-            tables: [(P.table, Arc::new(table()))].into_iter().collect(),
-            ..ClusterState::default()
-        };
+        let cluster = testing::cluster(1..=count).slot(slot(1..=count)).table(table()).build();
         let mut world = Self {
             nodes: BTreeMap::new(),
             cluster: Arc::new(ClusterState::default()),
@@ -206,16 +163,12 @@ impl World {
 
     fn start(&mut self, node: u16, incarnation: u64, config: Config) {
         let disk = config.disk.then(VecDeque::new);
-        let (own, incarnation) = (NodeId(node), Incarnation(incarnation));
-        let lease = LeaseCell::default();
-        lease.set(Instant::FAR_FUTURE);
         let shared = Shared {
-            now: Instant::from_nanos(1),
+            incarnation: Incarnation(incarnation),
             cluster: self.cluster.clone(),
-            lease,
             epochs: EpochView { current: self.epoch, ..EpochView::default() },
             disk,
-            ..Shared::new(own, incarnation, WorkerId(0), 1, Arc::new(config))
+            ..serving_worker(node, config)
         };
         self.nodes.insert(node, Node { participant: Participant::new(), shared });
         self.turn(node, |participant, ctx| {
@@ -297,13 +250,9 @@ impl World {
         self.change(|state| {
             state.takeovers.retain(|takeover| takeover.node.0 != node);
             state.slots[0].replicas.insert(1, Replica { node: NodeId(node), syncing: true });
-            let status = MemberStatus::Syncing;
             let joined_at = ControlIndex(state.index.0 + 1);
-            let voter = incarnation;
-            state.members.insert(
-                NodeId(node),
-                Member { incarnation, voter, role: NodeRole::Data, workers: 1, status, joined_at },
-            );
+            let status = MemberStatus::Syncing;
+            state.members.insert(NodeId(node), Member { status, joined_at, ..member(incarnation) });
         });
     }
 

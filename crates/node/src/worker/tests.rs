@@ -3,10 +3,11 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use model::cluster::{Member, Replica};
+use model::cluster::Member;
 use model::{
     Address, ControlIndex, Epoch, MemberStatus, PartitionId, PartitionIndex, SessionId, TableId,
 };
+use testing::{member, slot};
 use wire::{Class, ClientReply, ControlMessage, ParticipantMessage};
 
 use super::*;
@@ -67,15 +68,8 @@ fn envelope(node: u16, life: u64, reached: u64, message: Message) -> Envelope {
 }
 
 fn state(index: u64, members: &[(u16, u64)]) -> Message {
-    let member = |life| Member {
-        incarnation: Incarnation(life),
-        voter: Incarnation(life),
-        role: NodeRole::Data,
-        workers: 1,
-        status: MemberStatus::Active,
-        joined_at: ControlIndex(1),
-    };
-    let members = members.iter().map(|(node, life)| (NodeId(*node), member(*life))).collect();
+    let life = |(node, life): &(u16, u64)| (NodeId(*node), member(Incarnation(*life)));
+    let members = members.iter().map(life).collect();
     let index = ControlIndex(index);
     Message::State(Arc::new(ClusterState { index, members, ..ClusterState::default() }))
 }
@@ -290,60 +284,20 @@ fn question() -> Message {
 const PARTITION: PartitionId = PartitionId { table: TableId(1), index: PartitionIndex(0) };
 
 fn table() -> model::Table {
-    let columns = vec![model::Column {
-        name: "id".into(),
-        column_type: model::ColumnType::Int(8),
-        nullable: false,
-        default: model::Value::Int(0),
-    }];
-    model::Table {
-        id: PARTITION.table,
-        name: "t".into(),
-        version: 1,
-        hidden_behind: None,
-        layouts: vec![Arc::new(model::RowLayout::new(0, &columns))],
-        columns,
-        primary_key: vec![model::ColumnId(0)],
-        distribution_key: vec![model::ColumnId(0)],
-        partition_count: 1,
-        ordered_indexes: vec![],
-        unique_indexes: vec![],
-        large: None,
-        writes_blocked: false,
-        journal: None,
-        alike: None,
-        description: Default::default(),
-    }
+    testing::table("t").id(PARTITION.table).column("id", testing::BIGINT).build()
 }
 
 /// A state of a cluster with one table, whose rows are copied from node 2 to life `life` of node 1.
 fn syncing_state(cluster: u64, index: u64, life: u64) -> Message {
-    let member = |life, status| Member {
-        incarnation: Incarnation(life),
-        voter: Incarnation(life),
-        role: NodeRole::Data,
-        workers: 2,
-        status,
-        joined_at: ControlIndex(1),
-    };
-    let replicas = vec![
-        Replica { node: NodeId(2), syncing: false },
-        Replica { node: NodeId(1), syncing: true },
-    ];
-    Message::State(Arc::new(ClusterState {
-        index: ControlIndex(index),
-        id: ClusterId(cluster),
-        started: true,
-        members: BTreeMap::from([
-            (NodeId(1), member(life, MemberStatus::Syncing)),
-            (NodeId(2), member(2, MemberStatus::Active)),
-        ]),
-        incarnations: BTreeMap::from([(NodeId(1), Incarnation(life)), (NodeId(2), Incarnation(2))]),
-        groups: vec![vec![NodeId(1), NodeId(2)]],
-        slots: vec![model::cluster::PlacementSlot { group: 0, replicas, last: None }],
-        tables: [(PARTITION.table, Arc::new(table()))].into_iter().collect(),
-        ..ClusterState::default()
-    }))
+    let mut state = testing::cluster([1, 2]).workers(2).table(table()).slot(slot([2, 1])).build();
+    (state.index, state.id) = (ControlIndex(index), ClusterId(cluster));
+    state.slots[0].replicas[1].syncing = true;
+    for (node, life, status) in [(1, life, MemberStatus::Syncing), (2, 2, MemberStatus::Active)] {
+        let (node, life) = (NodeId(node), Incarnation(life));
+        state.members.insert(node, Member { workers: 2, status, ..member(life) });
+        state.incarnations.insert(node, life);
+    }
+    Message::State(Arc::new(state))
 }
 
 /// Gives the worker a row of the partition, by the copy it has asked for; returns from which epoch

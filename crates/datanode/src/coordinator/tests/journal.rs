@@ -15,7 +15,11 @@ fn begin(cluster: &mut ClusterState) {
     base.unique_indexes.clear();
     base.version += 1;
     cluster.tables.insert(base.id, Arc::new(base));
-    cluster.tables.insert(TableId(3), table(3, "d.t/#journal", &["id"], vec![]));
+    cluster.tables.insert(TableId(3), Arc::new(journal()));
+}
+
+fn journal() -> Table {
+    table(3, "d.t/#journal", &["id"]).build()
 }
 
 /// The entries that are written, with the legs they are written in.
@@ -34,8 +38,7 @@ fn entries(sent: &[(Address, Message)]) -> Vec<(OperationNumber, TableId, Row, L
 }
 
 fn key(id: i64) -> Row {
-    let columns = &table(3, "d.t/#journal", &["id"], vec![]).columns;
-    RowLayout::new(0, columns).encode_values(&[Value::Int(id)]).expect("fits")
+    journal().layout().encode_values(&[Value::Int(id)]).expect("fits")
 }
 
 #[test]

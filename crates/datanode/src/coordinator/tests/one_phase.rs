@@ -6,7 +6,7 @@ use super::*;
 fn plain() -> World {
     let mut w = World::new();
     w.shared.lease.set_protocol(wire::PROTOCOL_VERSION);
-    w.change(|state| _ = state.tables.insert(TableId(1), table(1, "d.t", &["id", "u"], vec![])));
+    w.change(|state| _ = state.tables.insert(TableId(1), Arc::new(base())));
     w
 }
 

@@ -3,7 +3,8 @@
 use actor::Timer;
 use stdx::Duration;
 
-use model::cluster::HeldGroup;
+use model::cluster::{HeldGroup, PlacementSlot};
+use testing::{replica, slot};
 
 use super::*;
 
@@ -14,20 +15,10 @@ const QUIET: &str = "n1w0.control WorkerQuiet";
 /// Node 1 has slot 0 alone, node 2 is about to join it; nodes 3 and 4 have slot 1.
 fn world() -> World {
     let mut w = World::new();
-    let mut cluster = (*w.shared.cluster).clone();
-    let member = |joined_at| Member {
-        joined_at: ControlIndex(joined_at),
-        ..cluster.members[&NodeId(1)].clone()
-    };
-    let members = [(NodeId(3), member(3)), (NodeId(4), member(4))];
-    cluster.members.extend(members);
-    let replica = |node| Replica { node: NodeId(node), syncing: false };
+    let second = PlacementSlot { group: 1, ..slot([3, 4]) };
+    let mut cluster =
+        testing::cluster([1, 2, 3, 4]).slot(slot([1])).slot(second).table(base()).build();
     cluster.groups = vec![vec![NodeId(1), NodeId(2)], vec![NodeId(3), NodeId(4)]];
-    cluster.slots = vec![
-        PlacementSlot { group: 0, replicas: vec![replica(1)], last: None },
-        PlacementSlot { group: 1, replicas: vec![replica(3), replica(4)], last: None },
-    ];
-    cluster.tables = [(TableId(1), table(1, "d.t", &["id", "u"], vec![]))].into_iter().collect();
     set_status(&mut cluster, 2, MemberStatus::Joining);
     w.shared.cluster = Arc::new(cluster);
     w
@@ -185,7 +176,7 @@ fn held() -> World {
     let mut w = world();
     let mut cluster = (*w.shared.cluster).clone();
     set_status(&mut cluster, 2, MemberStatus::Active);
-    cluster.slots[0].replicas.push(Replica { node: NodeId(2), syncing: false });
+    cluster.slots[0].replicas.push(replica(2));
     w.shared.cluster = Arc::new(cluster);
     w
 }

@@ -131,46 +131,18 @@ pub(super) fn wide(partition: &Partition, range: &Range) -> Option<Within> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use model::{Column, IndexState, OrderedIndexDef, RowLayout, TableId, Value};
+    use model::{Column, Value};
 
     use super::*;
 
     /// A table of this column and one more, with an index on both.
     fn table(column_type: ColumnType, nullable: bool) -> Table {
-        let column = |name: &str, column_type, nullable| Column {
-            name: name.into(),
-            column_type,
-            nullable,
-            default: Value::Null,
-        };
-        let columns =
-            vec![column("a", column_type, nullable), column("b", ColumnType::Int(4), false)];
-        let index = OrderedIndexDef {
-            id: IndexId(1),
-            name: "a".into(),
-            columns: vec![ColumnId(0), ColumnId(1)],
-            state: IndexState::Online,
-        };
-        Table {
-            id: TableId(1),
-            name: "test.t".into(),
-            version: 1,
-            hidden_behind: None,
-            layouts: vec![Arc::new(RowLayout::new(0, &columns))],
-            columns,
-            primary_key: vec![ColumnId(0)],
-            distribution_key: vec![ColumnId(0)],
-            partition_count: 1,
-            ordered_indexes: vec![index],
-            unique_indexes: Vec::new(),
-            large: None,
-            writes_blocked: false,
-            journal: None,
-            alike: None,
-            description: Default::default(),
-        }
+        let first = Column { nullable, ..testing::nullable("a", column_type) };
+        testing::table("test.t")
+            .columns([first])
+            .column("b", testing::INT)
+            .index("a", ["a", "b"])
+            .build()
     }
 
     /// Values of a type, ends of its range and neighbours among them.
