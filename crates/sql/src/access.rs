@@ -350,48 +350,21 @@ fn primary_key_of(table: &Table, index: &UniqueIndexDef, entry: &[Value]) -> Val
 
 #[cfg(test)]
 mod tests {
-    use model::{Column, ColumnType, IndexState, RowLayout, TableId};
-
     use super::*;
 
     #[test]
     fn an_entry_names_its_primary_key_in_key_order() {
-        let column = |name: &str| Column {
-            name: name.into(),
-            column_type: ColumnType::Int(8),
-            nullable: false,
-            default: Value::Null,
-        };
-        let columns: Vec<Column> = ["a", "b", "c", "d"].map(column).into();
-        let index = UniqueIndexDef {
-            id: IndexId(5),
-            name: "u".into(),
-            columns: vec![ColumnId(2), ColumnId(1)],
-            table: TableId(6),
-            state: IndexState::Online,
-            complete: Epoch(0),
-        };
-        let table = Table {
-            id: TableId(1),
-            name: "t".into(),
-            version: 1,
-            hidden_behind: None,
-            layouts: vec![Arc::new(RowLayout::new(0, &columns))],
-            columns,
-            primary_key: vec![ColumnId(3), ColumnId(1), ColumnId(0)],
-            distribution_key: vec![ColumnId(3)],
-            partition_count: 2,
-            ordered_indexes: vec![],
-            unique_indexes: vec![index.clone()],
-            large: None,
-            writes_blocked: false,
-            journal: None,
-            alike: None,
-            description: Default::default(),
-        };
+        let columns = ["a", "b", "c", "d"].map(|name| testing::column(name, testing::BIGINT));
+        let table = testing::table("t")
+            .columns(columns)
+            .primary_key(["d", "b", "a"])
+            .distribution_key(["d"])
+            .unique("u", ["c", "b"])
+            .build();
+        let index = &table.unique_indexes[0];
         // c, b, then d and a in the order of the primary key.
         let entry = [2, 1, 3, 0].map(Value::Int);
-        let key = primary_key_of(&table, &index, &entry);
+        let key = primary_key_of(&table, index, &entry);
         assert_eq!(key, [3, 1, 0].map(Value::Int));
     }
 }

@@ -563,22 +563,7 @@ fn all_but_one_leave() {
 }
 
 fn create(name: &str) -> SchemaChange {
-    SchemaChange::CreateTable {
-        name: name.to_owned(),
-        columns: vec![model::Column {
-            name: "id".to_owned(),
-            column_type: model::ColumnType::Int(8),
-            nullable: false,
-            default: model::Value::Null,
-        }],
-        primary_key: vec![0],
-        distribution_key: vec![],
-        partition_count: 0,
-        ordered_indexes: vec![],
-        unique_indexes: vec![],
-        large: None,
-        description: Default::default(),
-    }
+    testing::table(name).column("id", testing::BIGINT).create()
 }
 
 fn client() -> (Address, SessionId) {

@@ -102,24 +102,12 @@ fn with_tables(count: usize) -> (ClusterState, Vec<Vec<u8>>) {
     for number in 1..=count as u32 {
         let name: Arc<str> = format!("d{number}.t{number}").into();
         let description: Arc<[u8]> = vec![7; if number % 50 == 0 { 40_000 } else { 30 }].into();
-        let table = model::Table {
-            id: TableId(number),
-            name: name.to_string(),
-            version: 1,
-            hidden_behind: None,
-            columns: Vec::new(),
-            primary_key: Vec::new(),
-            distribution_key: Vec::new(),
-            partition_count: 4,
-            layouts: Vec::new(),
-            ordered_indexes: Vec::new(),
-            unique_indexes: Vec::new(),
-            large: None,
-            writes_blocked: false,
-            journal: None,
-            alike: None,
-            description: description.clone(),
-        };
+        let table = testing::table(&*name)
+            .id(TableId(number))
+            .column("id", testing::BIGINT)
+            .partitions(4)
+            .description(description.clone())
+            .build();
         state.tables.insert(table.id, Arc::new(table));
         state.table_names.insert(name, TableId(number));
         state.databases.insert(format!("d{number}").into(), description.clone());

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use model::cluster::{HeldGroup, Revision};
-use model::{Column, ColumnType, StateChange, Table, TableId, Value};
+use model::{StateChange, Table, TableId};
+use testing::BIGINT;
 
 use super::*;
 
@@ -318,22 +319,7 @@ fn a_late_management_node_becomes_active() {
 }
 
 fn table(name: &str) -> SchemaChange {
-    SchemaChange::CreateTable {
-        name: name.to_owned(),
-        columns: vec![Column {
-            name: "id".to_owned(),
-            column_type: ColumnType::Int(8),
-            nullable: false,
-            default: Value::Null,
-        }],
-        primary_key: vec![0],
-        distribution_key: vec![],
-        partition_count: 0,
-        ordered_indexes: vec![],
-        unique_indexes: vec![],
-        large: None,
-        description: Default::default(),
-    }
+    testing::table(name).column("id", BIGINT).create()
 }
 
 #[test]
@@ -376,23 +362,8 @@ fn schema_answers_are_bounded() {
 }
 
 fn create_table(log: &mut Log, name: &str) -> TableId {
-    let column = |name: &str, nullable| Column {
-        name: name.into(),
-        column_type: ColumnType::Int(8),
-        nullable,
-        default: Value::Null,
-    };
-    let change = SchemaChange::CreateTable {
-        name: name.into(),
-        columns: vec![column("k", false), column("v", true)],
-        primary_key: vec![0],
-        distribution_key: vec![],
-        partition_count: 0,
-        ordered_indexes: vec![],
-        unique_indexes: vec![("v".into(), vec![1])],
-        large: None,
-        description: b"of SQL"[..].into(),
-    };
+    let table = testing::table(name).column("k", BIGINT).nullable("v", BIGINT);
+    let change = table.unique("v", ["v"]).description(*b"of SQL").create();
     if !log.state.databases.contains_key("d") {
         let state = &mut log.state;
         state.databases.insert("d".into(), Default::default());

@@ -15,7 +15,7 @@ use actor::{
 use client::{
     Client, ClientOperation, ClientOptions, ClientRead, ClientResult, SessionNumber, Token,
 };
-use model::{Address, ClusterState, Column, ColumnType, SchemaChange, TableId, Value};
+use model::{Address, ClusterState, ColumnType, SchemaChange, TableId, Value};
 use runtime::ApplicationPlace;
 use stdx::Prng;
 use wire::Message;
@@ -376,21 +376,8 @@ impl Actor for Application {
 }
 
 fn create_table() -> SchemaChange {
-    let column = |name: &str| Column {
-        name: name.into(),
-        column_type: ColumnType::UInt(8),
-        nullable: false,
-        default: Value::UInt(0),
-    };
-    SchemaChange::CreateTable {
-        name: TABLE.into(),
-        columns: vec![column("id"), column("value")],
-        primary_key: vec![0],
-        distribution_key: vec![],
-        partition_count: 0,
-        ordered_indexes: vec![],
-        unique_indexes: vec![],
-        large: None,
-        description: Default::default(),
-    }
+    testing::table(TABLE)
+        .column("id", ColumnType::UInt(8))
+        .column("value", ColumnType::UInt(8))
+        .create()
 }

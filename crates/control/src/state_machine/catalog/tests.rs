@@ -748,16 +748,9 @@ fn a_journal_goes_with_its_table() {
 #[test]
 fn a_new_table_costs_the_same_beside_many() {
     let mut catalog = Catalog::new();
-    let change = |name: String| SchemaChange::CreateTable {
-        name,
-        columns: draft().columns,
-        primary_key: vec![0],
-        distribution_key: vec![],
-        partition_count: 0,
-        ordered_indexes: named(vec![("by_shelf", vec![1])]),
-        unique_indexes: named(vec![("by_label", vec![2])]),
-        large: None,
-        description: vec![b'x'; 700].into(),
+    let change = |name: String| {
+        let table = testing::table(name).columns(draft().columns).index("by_shelf", ["shelf"]);
+        table.unique("by_label", ["label"]).description(vec![b'x'; 700]).create()
     };
     let mut costs = Vec::new();
     for count in [100, 3_000] {
