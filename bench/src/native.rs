@@ -76,18 +76,9 @@ impl Default for Native {
 impl Native {
     /// Makes a table whose first column is its key, with an ordered index over one column; its
     /// definition.
-    pub fn create(&mut self, name: &str, columns: Vec<Column>, indexed: u16) -> Arc<Table> {
-        self.run([Request::Schema(SchemaChange::CreateTable {
-            name: name.into(),
-            columns,
-            primary_key: vec![0],
-            distribution_key: vec![],
-            partition_count: 0,
-            ordered_indexes: vec![("ordered".into(), vec![indexed])],
-            unique_indexes: vec![],
-            large: None,
-            description: Default::default(),
-        })]);
+    pub fn create(&mut self, name: &str, columns: Vec<Column>, indexed: &str) -> Arc<Table> {
+        let table = testing::table(name).columns(columns).index("ordered", [indexed]);
+        self.run([Request::Schema(table.create())]);
         let table = self.desk.borrow().cluster.table_named(name).cloned();
         table.expect("it was made")
     }

@@ -10,16 +10,14 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use actor::{Actor, Ctx, EpochView, LeaseCell, Shared};
+use actor::{Actor, Ctx, EpochView, Shared};
 use datanode::coordinator::Coordinator;
 use datanode::participant::Participant;
-use model::cluster::{PlacementSlot, Replica};
 use model::{
-    ActorKind, Address, ClusterState, ColumnId, Config, ControlIndex, Epoch, Expression,
-    Incarnation, Key, Member, MemberStatus, NodeId, NodeRole, OperationNumber, PartitionId, Row,
-    SessionId, Table, TransactionId, Value, WorkerId,
+    ActorKind, Address, ColumnId, Config, Epoch, Expression, Incarnation, Key, NodeId,
+    OperationNumber, PartitionId, Row, SessionId, Table, TransactionId, Value, WorkerId,
 };
-use stdx::Instant;
+use testing::{cluster, serving_worker};
 use wire::{
     ClientReply, ClientRequest, Envelope, KeyRead, Message, Operation, OperationKind,
     ParticipantMessage, Projection, ReadRequest, TransactionState,
@@ -45,7 +43,7 @@ pub struct Replicas {
 impl Replicas {
     /// Two empty replicas of `table`.
     pub fn new(table: Arc<Table>) -> Self {
-        let cluster = Arc::new(cluster(&table));
+        let cluster = Arc::new(cluster([1, 2]).table(Arc::clone(&table)).build());
         let config = Arc::new(Config::new(vec![NodeId(1), NodeId(2)], vec![], 2));
         let nodes = (1..=2).map(|n| node(n, &config)).collect();
         let mut replicas =
@@ -172,36 +170,10 @@ fn transaction(number: u64) -> TransactionId {
 }
 
 fn node(number: u16, config: &Arc<Config>) -> Node {
-    let lease = LeaseCell::default();
-    lease.set(Instant::FAR_FUTURE);
-    lease.set_protocol(wire::PROTOCOL_VERSION);
     let shared = Shared {
-        now: Instant::from_nanos(1),
-        lease,
         epochs: EpochView { current: Epoch(1), ..EpochView::default() },
-        ..Shared::new(NodeId(number), Incarnation(1), WorkerId(0), 1, Arc::clone(config))
+        ..serving_worker(number, Arc::clone(config))
     };
+    shared.lease.set_protocol(wire::PROTOCOL_VERSION);
     Node { shared, coordinator: Coordinator::new(), participant: Participant::new() }
-}
-
-fn cluster(table: &Arc<Table>) -> ClusterState {
-    let member = |joined_at| Member {
-        incarnation: Incarnation(1),
-        voter: Incarnation(1),
-        role: NodeRole::Data,
-        workers: 1,
-        status: MemberStatus::Active,
-        joined_at: ControlIndex(joined_at),
-    };
-    let replica = |node| Replica { node: NodeId(node), syncing: false };
-    let slot =
-        |a, b| PlacementSlot { group: 0, replicas: vec![replica(a), replica(b)], last: None };
-    ClusterState {
-        index: ControlIndex(1),
-        started: true,
-        members: [(NodeId(1), member(1)), (NodeId(2), member(2))].into(),
-        slots: vec![slot(1, 2), slot(2, 1)],
-        tables: [(table.id, Arc::clone(table))].into_iter().collect(),
-        ..ClusterState::default()
-    }
 }

@@ -6,14 +6,14 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use model::{
-    Column, ColumnId, ColumnType, Comparison, Epoch, Expression, IndexId, KeyEncoder,
-    OrderedIndexDef, PartitionId, PartitionIndex, RowId, RowLayout, RowView, Table, TableId, Value,
-    ValueRef,
+    ColumnId, ColumnType, Comparison, Epoch, Expression, IndexId, KeyEncoder, PartitionId,
+    PartitionIndex, RowId, RowView, Table, TableId, Value, ValueRef,
 };
 use stdx::Prng;
 use store::hash_index::HashIndex;
 use store::ordered_index::{Direction, KeyRange};
 use store::partition::Partition;
+use testing::INT;
 
 use crate::measure::{Pauses, Report, cpu_nanos_of};
 
@@ -72,42 +72,14 @@ pub fn measure_hash_index_pauses(report: &mut Report, rows: u32) {
 
 /// The benched table, with one partition.
 pub fn table() -> Table {
-    let column = |name: &str, column_type, default| Column {
-        name: name.into(),
-        column_type,
-        nullable: false,
-        default,
-    };
-    let text = |name, size: u16| {
-        let blanks = Value::Bytes(vec![b' '; usize::from(size)].into());
-        column(name, ColumnType::Fixed(size), blanks)
-    };
-    let columns = vec![
-        column("id", ColumnType::Int(4), Value::Int(0)),
-        column("k", ColumnType::Int(4), Value::Int(0)),
-        text("c", 120),
-        text("pad", 60),
-    ];
-    let state = model::IndexState::Online;
-    let k = OrderedIndexDef { id: IndexId(2), name: "k_1".into(), columns: vec![K], state };
-    Table {
-        id: TableId(1),
-        name: "sbtest.sbtest1".into(),
-        version: 1,
-        hidden_behind: None,
-        primary_key: vec![ColumnId(0)],
-        distribution_key: vec![ColumnId(0)],
-        partition_count: 1,
-        layouts: vec![Arc::new(RowLayout::new(0, &columns))],
-        ordered_indexes: vec![k],
-        unique_indexes: Vec::new(),
-        large: None,
-        writes_blocked: false,
-        journal: None,
-        alike: None,
-        description: Default::default(),
-        columns,
-    }
+    testing::table("sbtest.sbtest1")
+        .column("id", INT)
+        .column("k", INT)
+        .column("c", ColumnType::Fixed(120))
+        .column("pad", ColumnType::Fixed(60))
+        .index("k_1", ["k"])
+        .with_index_id(IndexId(2))
+        .build()
 }
 
 fn row_of(table: &Table, id: u64, k: u64) -> model::Row {

@@ -77,7 +77,7 @@ impl Ycsb {
     /// Makes the table, and fills it.
     pub fn new(rows: u64) -> Self {
         let mut native = Native::default();
-        let table = native.create("usertable", columns(), 0);
+        let table = native.create("usertable", columns(), KEY);
         let mut prng = Prng::new(1);
         native.fill(table.id, (0..rows).map(|number| row(number, &mut prng)));
         Self { native, table, rows, prng, ranks: Zipf::new(rows) }
@@ -145,15 +145,13 @@ impl Ycsb {
 }
 
 /// The columns of the table: a key, ten fields.
+/// The column of the key.
+const KEY: &str = "ycsb_key";
+
 fn columns() -> Vec<Column> {
-    let column = |name: String, max| Column {
-        name,
-        column_type: ColumnType::Variable(max),
-        nullable: false,
-        default: Value::text(""),
-    };
-    let fields = (0..FIELDS).map(|at| column(format!("field{at}"), FIELD_BYTES));
-    std::iter::once(column("ycsb_key".into(), 64)).chain(fields).collect()
+    let field = |at| testing::column(&format!("field{at}"), ColumnType::Variable(FIELD_BYTES));
+    let key = testing::column(KEY, ColumnType::Variable(64));
+    std::iter::once(key).chain((0..FIELDS).map(field)).collect()
 }
 
 fn row(number: u64, prng: &mut Prng) -> Vec<Value> {

@@ -39,7 +39,7 @@ fn main() {
 /// Operations by key, one by one and many together.
 fn keys(report: &mut Report, rows: u64, operations: u64) {
     let mut native = Native::default();
-    let table = native.create("sbtest1", storage::table().columns, 1).id;
+    let table = native.create("sbtest1", storage::table().columns, "k").id;
     let row = |id: u64| {
         let (text, pad) = (Value::text(&"c".repeat(120)), Value::text(&"p".repeat(60)));
         vec![Value::Int(id as i64), Value::Int((id * 7919 % rows) as i64), text, pad]

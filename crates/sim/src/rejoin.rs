@@ -13,12 +13,13 @@ use std::rc::Rc;
 use client::ClientOperation;
 use model::{ColumnId, ColumnType, Expression, SchemaChange, TableId, Value};
 use stdx::Duration;
+use testing::BIGINT;
 use wire::Inspection;
 
 use crate::scenario::{client, data};
 use crate::session::{Application, Session, TaskFactory};
 use crate::setup::Setup;
-use crate::workload::{column, create_table, fill, insist, insist_on};
+use crate::workload::{fill, insist, insist_on};
 use crate::world::World;
 
 /// Rows of a transaction.
@@ -136,12 +137,11 @@ async fn play(session: Session, story: Rc<Story>, rejoin: Rejoin, at: u64) {
         let database =
             SchemaChange::CreateDatabase { name: "sim".into(), description: Default::default() };
         insist(&session, database).await;
-        let columns = vec![
-            column("id", ColumnType::Int(8)),
-            column("k", ColumnType::Int(8)),
-            column("text", ColumnType::Fixed(TEXT)),
-        ];
-        story.table.set(Some(insist(&session, create_table("sim.wide", columns, 1)).await));
+        let table = testing::table("sim.wide")
+            .column("id", BIGINT)
+            .column("k", BIGINT)
+            .column("text", ColumnType::Fixed(TEXT));
+        story.table.set(Some(insist(&session, table.create()).await));
     }
     let table = loop {
         match story.table.get().filter(|table| session.definition(*table).is_some()) {

@@ -31,9 +31,7 @@ use std::rc::Rc;
 
 use actor::Actor;
 use client::{ClientOperation, ScanSpec};
-use model::{
-    ClusterState, Column, ColumnType, Epoch, ErrorCode, Refusal, SchemaChange, TableId, Value,
-};
+use model::{ClusterState, Epoch, ErrorCode, Refusal, SchemaChange, TableId, Value};
 use stdx::{Duration, Prng};
 
 use crate::lab::{Lab, Phase, TaskName};
@@ -345,38 +343,6 @@ async fn prepare_and_audit(session: Session, lab: Rc<Lab>, load: Load) {
             session.sleep(Duration::from_millis(10)).await;
         }
         lab.enter(Phase::Audited);
-    }
-}
-
-/// A column that allows no NULL.
-pub(crate) fn column(name: &str, column_type: ColumnType) -> Column {
-    let default = match column_type {
-        ColumnType::Int(_) => Value::Int(0),
-        ColumnType::UInt(_) => Value::UInt(0),
-        ColumnType::Float => Value::Float(0.0),
-        ColumnType::Fixed(size) => Value::Bytes(vec![0; usize::from(size)].into()),
-        ColumnType::Variable(_) | ColumnType::Text { .. } => Value::text(""),
-    };
-    Column { name: name.into(), column_type, nullable: false, default }
-}
-
-/// A column that allows NULL, which is its default.
-pub(crate) fn nullable(name: &str, column_type: ColumnType) -> Column {
-    Column { name: name.into(), column_type, nullable: true, default: Value::Null }
-}
-
-/// A table with its primary key in the first `key` columns and no index.
-pub(crate) fn create_table(name: &str, columns: Vec<Column>, key: u16) -> SchemaChange {
-    SchemaChange::CreateTable {
-        name: name.into(),
-        columns,
-        primary_key: (0..key).collect(),
-        distribution_key: vec![],
-        partition_count: 0,
-        ordered_indexes: vec![],
-        unique_indexes: vec![],
-        large: None,
-        description: Default::default(),
     }
 }
 

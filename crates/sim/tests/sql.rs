@@ -1,9 +1,7 @@
 //! Clients of SQL nodes that die, freeze and come back; SQL nodes that move tables, and
 //! sweep what is in the way of dropping a node group.
 
-use model::{
-    ClusterState, Column, ColumnType, Command, Incarnation, SchemaChange, SessionId, Value,
-};
+use model::{ClusterState, Command, Incarnation, SessionId};
 use sim::scenario::{client, data, management};
 use sim::{Scenario, Setup, World};
 use stdx::Duration;
@@ -85,23 +83,8 @@ fn what_dead_sessions_left_goes_from_a_drained_group_though_nobody_connects() {
     scenario.end_load();
     // Nobody holds a claim of this owner.
     let name = "#temporary/00000000000000ab/1/sq/t";
-    let column = Column {
-        name: "k".into(),
-        column_type: ColumnType::Int(8),
-        nullable: false,
-        default: Value::Null,
-    };
-    let change = SchemaChange::CreateTable {
-        name: name.into(),
-        columns: vec![column],
-        primary_key: vec![0],
-        distribution_key: vec![],
-        partition_count: 0,
-        ordered_indexes: vec![],
-        unique_indexes: vec![],
-        large: None,
-        description: b"CREATE TABLE t (k BIGINT PRIMARY KEY)"[..].into(),
-    };
+    let table = testing::table(name).column("k", testing::BIGINT);
+    let change = table.description(*b"CREATE TABLE t (k BIGINT PRIMARY KEY)").create();
     let session = SessionId { node: client(1), incarnation: Incarnation(1), number: 99 };
     scenario.world.order(management(1), Command::Schema { session, number: 1, change });
     let is_there = |world: &World| world.newest_state().table_named(name).is_some();

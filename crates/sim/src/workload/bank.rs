@@ -13,13 +13,14 @@ use model::{
     ClusterState, ColumnId, ColumnType, Comparison, Epoch, ErrorCode, Expression, Refusal, Value,
 };
 use stdx::Duration;
+use testing::BIGINT;
 use vector::{
     Aggregate, AggregateFunction, GroupKey, Input, Kind, Node, Program, Scalar, ScalarRef, Yield,
 };
 use wire::{LockMode, Projection};
 
 use super::doubt::{Addition, explains};
-use super::{Load, column, create_table, fill, insist, int, is_kept, judged, nullable, passing};
+use super::{Load, fill, insist, int, is_kept, judged, passing};
 use crate::lab::Lab;
 use crate::session::{Ended, Session};
 
@@ -73,12 +74,11 @@ impl BankBook {
 }
 
 pub(super) async fn prepare(session: &Session, lab: &Rc<Lab>, load: &Load) {
-    let columns = vec![
-        column("id", ColumnType::Int(8)),
-        column("balance", ColumnType::Int(8)),
-        nullable("note", ColumnType::Variable(60)),
-    ];
-    let table = insist(session, create_table(TABLE, columns, 1)).await;
+    let table = testing::table(TABLE)
+        .column("id", BIGINT)
+        .column("balance", BIGINT)
+        .nullable("note", ColumnType::Variable(60));
+    let table = insist(session, table.create()).await;
     let account = |id| vec![Value::Int(id), Value::Int(OPENING_BALANCE), Value::Null];
     let rows: Vec<_> = (0..load.accounts as i64).map(account).collect();
     fill(session, table, &rows).await;

@@ -59,7 +59,7 @@ pub(super) async fn round(session: &Session, lab: &Rc<Lab>) -> Result<(), Refusa
 }
 
 fn create(name: &str, of: &Table) -> SchemaChange {
-    super::create_table(name, of.columns.clone(), 1)
+    testing::table(name).columns(of.columns.clone()).create()
 }
 
 /// Ends the journal of a table, and drops its copy.

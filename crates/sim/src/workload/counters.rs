@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use client::ClientOperation;
-use model::{ClusterState, ColumnId, ColumnType, Epoch, Expression, Refusal, Value};
+use model::{ClusterState, ColumnId, Epoch, Expression, Refusal, Value};
+use testing::BIGINT;
 
 use super::doubt::{Addition, explains};
-use super::{column, create_table, fill, insist, int, is_kept, judged};
+use super::{fill, insist, int, is_kept, judged};
 use crate::lab::Lab;
 use crate::session::{Ended, Session};
 
@@ -81,8 +82,8 @@ impl CounterBook {
 }
 
 pub(super) async fn prepare(session: &Session, lab: &Rc<Lab>) {
-    let columns = vec![column("id", ColumnType::Int(8)), column("n", ColumnType::Int(8))];
-    let table = insist(session, create_table(TABLE, columns, 1)).await;
+    let table = testing::table(TABLE).column("id", BIGINT).column("n", BIGINT);
+    let table = insist(session, table.create()).await;
     let rows: Vec<_> = (0..COUNTERS).map(|id| vec![Value::Int(id), Value::Int(0)]).collect();
     fill(session, table, &rows).await;
     lab.set_table("counters", table);

@@ -6,9 +6,10 @@
 //! Judged by: every node and every client has the same state at the same index (`checkers::live`),
 //! and the tables are all there at the end.
 
-use model::{ColumnType, SchemaChange};
+use model::SchemaChange;
+use testing::{BIGINT, INT};
 
-use super::{column, create_table, insist, nullable};
+use super::insist;
 use crate::session::Session;
 
 /// Tables, without those behind their unique indexes.
@@ -25,23 +26,15 @@ pub(super) async fn prepare(session: &Session) {
     let numbers: Vec<usize> = (0..TABLES).collect();
     for batch in numbers.chunks(TABLES_PER_CHANGE) {
         let table = |number: &usize| {
-            let columns = vec![column("id", ColumnType::Int(8)), nullable("a", ColumnType::Int(4))];
-            let mut change = create_table(&name(*number), columns, 1);
-            if let SchemaChange::CreateTable {
-                partition_count,
-                ordered_indexes,
-                unique_indexes,
-                ..
-            } = &mut change
-            {
-                *partition_count = 1;
-                ordered_indexes.push(("by_a".into(), vec![1]));
-                // Some have a hidden table.
-                if number.is_multiple_of(8) {
-                    unique_indexes.push(("once".into(), vec![1]));
-                }
-            }
-            change
+            let table = testing::table(name(*number))
+                .column("id", BIGINT)
+                .nullable("a", INT)
+                .index("by_a", ["a"])
+                .partitions(1);
+            // Some have a hidden table.
+            let has_unique = number.is_multiple_of(8);
+            let table = if has_unique { table.unique("once", ["a"]) } else { table };
+            table.create()
         };
         let changes = batch.iter().map(table).collect();
         insist(session, SchemaChange::Together { expected: vec![], changes }).await;

@@ -12,12 +12,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use client::{ClientOperation, IndexBound, OperationAction, OperationAnswer, ScanRange, ScanSpec};
-use model::{
-    ColumnId, ColumnType, ErrorCode, Expression, IndexId, Refusal, SchemaChange, Table, Value,
-};
+use model::{ColumnId, ErrorCode, Expression, IndexId, Refusal, Table, Value};
+use testing::BIGINT;
 use wire::{LockMode, Projection, ScanOrder, WaitPolicy};
 
-use super::{column, create_table, insist, judged_unless, nullable, scan_snapshot};
+use super::{insist, judged_unless, scan_snapshot};
 use crate::lab::Lab;
 use crate::session::{Ended, Session};
 
@@ -34,23 +33,16 @@ const PARENT_CODE: ColumnId = ColumnId(2);
 const LOOKUPS_MAX: u32 = 4;
 
 pub(super) async fn prepare(session: &Session, lab: &Rc<Lab>) {
-    let table = |name: &str, columns, indexes: &[(&str, u16)], unique: &[(&str, u16)]| {
-        let mut change = create_table(&format!("sim.{name}"), columns, 1);
-        if let SchemaChange::CreateTable { ordered_indexes, unique_indexes, .. } = &mut change {
-            let named = |(name, at): &(&str, u16)| (name.to_string(), vec![*at]);
-            *ordered_indexes = indexes.iter().map(named).collect();
-            *unique_indexes = unique.iter().map(named).collect();
-        }
-        change
-    };
-    let id = || column("id", ColumnType::Int(8));
-    let parents = vec![id(), column("code", ColumnType::Int(8))];
-    let parents = insist(session, table("parents", parents, &[], &[("by_code", 1)])).await;
+    let parents = testing::table("sim.parents").column("id", BIGINT).column("code", BIGINT);
+    let parents = insist(session, parents.unique("by_code", ["code"]).create()).await;
     lab.set_table("parents", parents);
-    let children =
-        vec![id(), nullable("parent", ColumnType::Int(8)), nullable("code", ColumnType::Int(8))];
-    let indexes = [("by_parent", 1), ("by_code", 2)];
-    let children = insist(session, table("children", children, &indexes, &[])).await;
+    let children = testing::table("sim.children")
+        .column("id", BIGINT)
+        .nullable("parent", BIGINT)
+        .nullable("code", BIGINT)
+        .index("by_parent", ["parent"])
+        .index("by_code", ["code"]);
+    let children = insist(session, children.create()).await;
     lab.set_table("children", children);
 }
 

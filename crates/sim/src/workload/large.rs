@@ -18,13 +18,13 @@ use std::sync::Arc;
 
 use client::{ClientOperation, ClientRead, OperationAction, OperationAnswer, ScanSpec};
 use model::{
-    ColumnId, ColumnType, ErrorCode, Expression, LargeForm, Refusal, SchemaChange, Table, TableId,
-    Value,
+    ColumnId, ColumnType, ErrorCode, Expression, Refusal, SchemaChange, Table, TableId, Value,
 };
 use stdx::Duration;
+use testing::BIGINT;
 use wire::{LockMode, Projection, WaitPolicy};
 
-use super::{column, create_table, insist, judged, nullable, scan_snapshot, uint};
+use super::{insist, judged, scan_snapshot, uint};
 use crate::lab::Lab;
 use crate::session::Session;
 
@@ -52,15 +52,11 @@ struct Reference {
 }
 
 pub(super) async fn prepare(session: &Session, lab: &Rc<Lab>) {
-    let columns = vec![
-        column("id", ColumnType::Int(8)),
-        nullable("body", ColumnType::Variable(100)),
-        nullable("#references", ColumnType::Variable(100)),
-    ];
-    let mut change = create_table("sim.large", columns, 1);
-    if let SchemaChange::CreateTable { large, .. } = &mut change {
-        *large = Some(Box::new(LargeForm { columns: vec![BODY.0], references: REFERENCES.0 }));
-    }
+    let table = testing::table("sim.large")
+        .column("id", BIGINT)
+        .nullable("body", ColumnType::Variable(100))
+        .nullable("#references", ColumnType::Variable(100));
+    let mut change = table.large(&[BODY], REFERENCES).create();
     if session.percent(COLOCATED_PERCENT) {
         change = SchemaChange::ColocateParts { change: change.into() };
     }

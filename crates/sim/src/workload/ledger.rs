@@ -12,11 +12,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 use client::{ClientOperation, OperationAnswer};
-use model::{
-    ClusterState, ColumnId, ColumnType, Epoch, ErrorCode, Refusal, SchemaChange, Table, Value,
-};
+use model::{ClusterState, ColumnId, ColumnType, Epoch, ErrorCode, Refusal, Table, Value};
+use testing::{BIGINT, INT};
 
-use super::{column, insist, is_kept, nullable};
+use super::{insist, is_kept};
 use crate::lab::Lab;
 use crate::session::{Ended, Session};
 use expect::Draft;
@@ -126,25 +125,19 @@ impl LedgerBook {
 }
 
 pub(super) async fn prepare(session: &Session, lab: &Rc<Lab>) {
-    let change = SchemaChange::CreateTable {
-        name: TABLE.into(),
-        columns: vec![
-            column("owner", ColumnType::Int(8)),
-            column("id", ColumnType::Int(8)),
-            column("amount", ColumnType::Int(2)),
-            nullable("category", ColumnType::Int(4)),
-            nullable("tag", ColumnType::Variable(30)),
-            nullable("body", ColumnType::Variable(9_000)),
-        ],
-        primary_key: vec![0, 1],
-        distribution_key: if session.percent(50) { vec![0] } else { vec![] },
-        partition_count: 0,
-        ordered_indexes: vec![("by_category".into(), vec![0, 3])],
-        unique_indexes: vec![("by_tag".into(), vec![4])],
-        large: None,
-        description: Default::default(),
-    };
-    let table = insist(session, change).await;
+    let table = testing::table(TABLE)
+        .column("owner", BIGINT)
+        .column("id", BIGINT)
+        .column("amount", ColumnType::Int(2))
+        .nullable("category", INT)
+        .nullable("tag", ColumnType::Variable(30))
+        .nullable("body", ColumnType::Variable(9_000))
+        .primary_key(["owner", "id"])
+        .index("by_category", ["owner", "category"])
+        .unique("by_tag", ["tag"]);
+    let by_owner = session.percent(50);
+    let table = if by_owner { table.distribution_key(["owner"]) } else { table };
+    let table = insist(session, table.create()).await;
     lab.set_table("ledger", table);
 }
 

@@ -21,16 +21,15 @@ use std::rc::Rc;
 
 use client::{ClientOperation, ClientRead, IndexBound, OperationAnswer, ScanRange, ScanSpec};
 use model::{
-    ClusterState, ColumnId, ColumnType, Epoch, ErrorCode, Expression, Refusal, SchemaChange,
-    TableId, Value,
+    ClusterState, ColumnId, ColumnType, Epoch, ErrorCode, Expression, Refusal, TableId, Value,
 };
+use testing::BIGINT;
 use wire::LockMode;
 
-use super::{column, create_table, insist, int, is_kept, judged, passing};
+use super::{insist, int, is_kept, judged, passing};
 use crate::lab::Lab;
 use crate::session::{Ended, Session};
 
-const GROUP: ColumnId = ColumnId(1);
 const ITEMS: ColumnId = ColumnId(2);
 /// Lists that are used at a time: few, so that sessions meet.
 pub(crate) const OPEN_LISTS: u64 = 4;
@@ -127,16 +126,11 @@ impl LevelBook {
 
 pub(super) async fn prepare(session: &Session, lab: &Rc<Lab>) {
     for level in [Level::RepeatableRead, Level::Serializable] {
-        let columns = vec![
-            column("id", ColumnType::Int(8)),
-            column("list_group", ColumnType::Int(8)),
-            column("items", ColumnType::Variable(60_000)),
-        ];
-        let mut change = create_table(&format!("sim.{}", level.table()), columns, 1);
-        if let SchemaChange::CreateTable { ordered_indexes, .. } = &mut change {
-            ordered_indexes.push(("by_group".into(), vec![GROUP.0]));
-        }
-        let table = insist(session, change).await;
+        let table = testing::table(format!("sim.{}", level.table()))
+            .column("id", BIGINT)
+            .column("list_group", BIGINT)
+            .column("items", ColumnType::Variable(60_000));
+        let table = insist(session, table.index("by_group", ["list_group"]).create()).await;
         lab.set_table(level.table(), table);
     }
 }

@@ -12,9 +12,10 @@ use std::rc::Rc;
 use client::{ClientOperation, ClientRead, OperationAnswer};
 use model::{ClusterState, ColumnId, ColumnType, Epoch, ErrorCode, Expression, Refusal, Value};
 use stdx::Instant;
+use testing::BIGINT;
 use wire::LockMode;
 
-use super::{column, create_table, insist, is_kept, judged_unless, passing};
+use super::{insist, is_kept, judged_unless, passing};
 use crate::lab::Lab;
 use crate::session::{Ended, Session};
 
@@ -78,9 +79,9 @@ impl ListBook {
 }
 
 pub(super) async fn prepare(session: &Session, lab: &Rc<Lab>) {
-    let columns =
-        vec![column("id", ColumnType::Int(8)), column("items", ColumnType::Variable(60_000))];
-    let table = insist(session, create_table(TABLE, columns, 1)).await;
+    let table =
+        testing::table(TABLE).column("id", BIGINT).column("items", ColumnType::Variable(60_000));
+    let table = insist(session, table.create()).await;
     lab.set_table("lists", table);
 }
 

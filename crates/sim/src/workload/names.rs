@@ -7,11 +7,10 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use client::{ClientOperation, ClientRead, ScanSpec};
-use model::{
-    ColumnId, ColumnType, ErrorCode, Expression, IndexState, Refusal, SchemaChange, Value,
-};
+use model::{ColumnId, ColumnType, ErrorCode, Expression, IndexState, Refusal, Value};
+use testing::BIGINT;
 
-use super::{column, insist, judged_unless, nullable};
+use super::{insist, judged_unless};
 use crate::lab::Lab;
 use crate::session::Session;
 
@@ -22,22 +21,11 @@ const KEYS: u64 = 24;
 const NAMES: u64 = 8;
 
 pub(super) async fn prepare(session: &Session, lab: &Rc<Lab>) {
-    let change = SchemaChange::CreateTable {
-        name: TABLE.into(),
-        columns: vec![
-            column("id", ColumnType::Int(8)),
-            nullable("name", ColumnType::Variable(30)),
-            column("count", ColumnType::Int(8)),
-        ],
-        primary_key: vec![0],
-        distribution_key: vec![],
-        partition_count: 0,
-        ordered_indexes: vec![],
-        unique_indexes: vec![("by_name".into(), vec![1])],
-        large: None,
-        description: Default::default(),
-    };
-    let table = insist(session, change).await;
+    let table = testing::table(TABLE)
+        .column("id", BIGINT)
+        .nullable("name", ColumnType::Variable(30))
+        .column("count", BIGINT);
+    let table = insist(session, table.unique("by_name", ["name"]).create()).await;
     lab.set_table("names", table);
 }
 

@@ -13,12 +13,11 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use client::{ClientOperation, ClientRead, OperationAnswer, ScanSpec};
-use model::{
-    ColumnId, ColumnType, ErrorCode, Expression, IndexId, Refusal, SchemaChange, TableId, Value,
-};
+use model::{ColumnId, ErrorCode, Expression, IndexId, Refusal, TableId, Value};
+use testing::BIGINT;
 use wire::{LockMode, ScanOrder};
 
-use super::{column, create_table, fill, insist, int, judged, passing};
+use super::{fill, insist, int, judged, passing};
 use crate::lab::Lab;
 use crate::session::{Ended, Session};
 
@@ -179,13 +178,12 @@ fn row(id: i64, version: i64) -> Vec<Value> {
 }
 
 pub(super) async fn prepare(session: &Session, lab: &Rc<Lab>) {
-    let integer = |name| column(name, ColumnType::Int(8));
-    let columns = vec![integer("id"), integer("n"), integer("kind")];
-    let mut change = create_table(TABLE, columns, 1);
-    if let SchemaChange::CreateTable { ordered_indexes, .. } = &mut change {
-        ordered_indexes.push(("by_kind".into(), vec![2]));
-    }
-    let table = insist(session, change).await;
+    let table = testing::table(TABLE)
+        .column("id", BIGINT)
+        .column("n", BIGINT)
+        .column("kind", BIGINT)
+        .index("by_kind", ["kind"]);
+    let table = insist(session, table.create()).await;
     let rows: Vec<_> = (0..SHARED).map(|id| row(id, 0)).collect();
     fill(session, table, &rows).await;
     lab.registers.borrow_mut().prepare();

@@ -7,9 +7,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use client::{ClientOperation, OperationAnswer, ScanSpec};
-use model::{
-    ColumnId, ColumnType, Epoch, Expression, IndexId, Refusal, SchemaChange, TableId, Value,
-};
+use model::{ColumnId, Epoch, Expression, IndexId, Refusal, TableId, Value};
+use testing::BIGINT;
 use vector::{
     Aggregate, AggregateFunction, Block, GIVEN_ROWS_MAX, Given, GivenKey, Input, JoinPlan, KeyPart,
     Kind, Lookup, Matching, NO_TABLE, Node, Program, Range, ScalarRef, Top, TopKey, Vector, Yield,
@@ -17,7 +16,7 @@ use vector::{
 use wire::{LockMode, Projection};
 
 use super::bank::BINARY;
-use super::{Load, column, create_table, fill, insist, int, judged};
+use super::{Load, fill, insist, int, judged};
 use crate::lab::Lab;
 use crate::session::Session;
 
@@ -25,12 +24,8 @@ const TABLE: &str = "sim.ring";
 const NEXT: ColumnId = ColumnId(1);
 
 pub(super) async fn prepare(session: &Session, lab: &Rc<Lab>, load: &Load) {
-    let columns = vec![column("id", ColumnType::Int(8)), column("next", ColumnType::Int(8))];
-    let mut change = create_table(TABLE, columns, 1);
-    if let SchemaChange::CreateTable { ordered_indexes, .. } = &mut change {
-        ordered_indexes.push(("by_next".into(), vec![NEXT.0]));
-    }
-    let table = insist(session, change).await;
+    let table = testing::table(TABLE).column("id", BIGINT).column("next", BIGINT);
+    let table = insist(session, table.index("by_next", ["next"]).create()).await;
     let size = load.ring as i64;
     let rows: Vec<_> =
         (0..size).map(|id| vec![Value::Int(id), Value::Int((id + 1) % size)]).collect();

@@ -8,9 +8,10 @@ use model::{
     Column, ColumnId, ColumnType, ErrorCode, IndexState, Refusal, SchemaChange, Table, TableId,
     UniqueIndexDef, Value,
 };
+use testing::{BIGINT, INT, column, nullable};
 use wire::ScanOrder;
 
-use super::{column, create_table, ledger, nullable, passing};
+use super::{ledger, passing};
 use crate::lab::Lab;
 use crate::session::{Ended, Session, is_passing};
 
@@ -47,12 +48,8 @@ impl Maker {
     async fn own_table(&mut self, session: &Session, lab: &Rc<Lab>) -> Result<(), Refusal> {
         self.tables += 1;
         let name = format!("sim.extra_{}_{}", self.number, self.tables);
-        let columns = vec![
-            column("id", ColumnType::UInt(4)),
-            column("a", ColumnType::Int(4)),
-            nullable("b", ColumnType::Float),
-        ];
-        let created = session.schema(create_table(&name, columns, 1)).await;
+        let table = testing::table(&name).column("id", ColumnType::UInt(4)).column("a", INT);
+        let created = session.schema(table.nullable("b", ColumnType::Float).create()).await;
         let table = match created {
             Ok(table) => table,
             Err(refusal) => match session.table(&name) {
@@ -80,7 +77,7 @@ impl Maker {
             return change(session, modify, &[]).await.map(drop);
         }
         if definition.columns.len() < 6 + ADDED_MAX && session.percent(40) {
-            let added = nullable(&format!("added_{number}"), ColumnType::Int(4));
+            let added = nullable(&format!("added_{number}"), INT);
             let columns = vec![Column { default: Value::Int(3), ..added }];
             let add = SchemaChange::AddColumns { table, columns, large: None, description: None };
             return change(session, add, &[]).await.map(drop);
@@ -172,7 +169,7 @@ async fn insert_rows(session: &Session, table: TableId, from: i64) -> Result<(),
 async fn live(session: &Session, _lab: &Rc<Lab>, table: TableId) -> Result<(), Refusal> {
     let generation = session.generation();
     insert_rows(session, table, 0).await?;
-    let columns = vec![column("late", ColumnType::Int(8))];
+    let columns = vec![column("late", BIGINT)];
     let add = SchemaChange::AddColumns { table, columns, large: None, description: None };
     change(session, add, &[ErrorCode::BadDefinition, ErrorCode::TableExists]).await?;
     insert_rows(session, table, ROWS).await?;

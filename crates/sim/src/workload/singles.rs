@@ -9,10 +9,11 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use client::{ClientOperation, ClientRead, ScanSpec};
-use model::{ClusterState, ColumnId, ColumnType, Expression, Refusal, TableId, Value};
+use model::{ClusterState, ColumnId, Expression, Refusal, TableId, Value};
+use testing::BIGINT;
 
 use super::counters::CounterBook;
-use super::{column, create_table, fill, insist, int, judged, passing};
+use super::{fill, insist, int, judged, passing};
 use crate::lab::Lab;
 use crate::session::{Ended, Session};
 
@@ -69,8 +70,8 @@ pub(super) struct Owner {
 }
 
 pub(super) async fn prepare(session: &Session, lab: &Rc<Lab>) {
-    let columns = vec![column("id", ColumnType::Int(8)), column("n", ColumnType::Int(8))];
-    let table = insist(session, create_table(TABLE, columns, 1)).await;
+    let table = testing::table(TABLE).column("id", BIGINT).column("n", BIGINT);
+    let table = insist(session, table.create()).await;
     let rows: Vec<_> = (0..SHARED).map(|id| vec![Value::Int(id), Value::Int(0)]).collect();
     fill(session, table, &rows).await;
     lab.set_table("singles", table);

@@ -6,10 +6,11 @@
 use std::rc::Rc;
 
 use client::{ClientOperation, ScanSpec};
-use model::{ColumnId, ColumnType, Expression, Refusal, TableId, Value};
+use model::{ColumnId, Expression, Refusal, TableId, Value};
+use testing::BIGINT;
 use wire::LockMode;
 
-use super::{column, create_table, fill, insist, int, judged};
+use super::{fill, insist, int, judged};
 use crate::lab::Lab;
 use crate::session::{Ended, Session};
 
@@ -19,8 +20,8 @@ const COUNT: ColumnId = ColumnId(1);
 const ROWS: u64 = 4;
 
 pub(super) async fn prepare(session: &Session, lab: &Rc<Lab>) {
-    let columns = vec![column("id", ColumnType::Int(8)), column("n", ColumnType::Int(8))];
-    let table = insist(session, create_table(TABLE, columns, 1)).await;
+    let table = testing::table(TABLE).column("id", BIGINT).column("n", BIGINT);
+    let table = insist(session, table.create()).await;
     let rows: Vec<_> = (0..ROWS as i64).map(|id| vec![Value::Int(id), Value::Int(0)]).collect();
     fill(session, table, &rows).await;
     lab.set_table("storm", table);

@@ -9,10 +9,11 @@
 use std::rc::Rc;
 
 use client::{ClientOperation, ScanRange, ScanSpec};
-use model::{ColumnId, ColumnType, Expression, Refusal, SchemaChange, TableId, Value};
+use model::{ColumnId, Expression, Refusal, TableId, Value};
+use testing::BIGINT;
 use wire::{LockMode, ScanOrder};
 
-use super::{column, create_table, fill, insist, int, judged};
+use super::{fill, insist, int, judged};
 use crate::lab::Lab;
 use crate::session::Session;
 
@@ -27,13 +28,12 @@ pub(super) const SCANS_MIN: u32 = 256;
 const COPIES: i64 = 1_000;
 
 pub(super) async fn prepare(session: &Session, lab: &Rc<Lab>) {
-    let columns = vec![column("id", ColumnType::Int(8)), column("generation", ColumnType::Int(8))];
-    let mut change = create_table(TABLE, columns, 1);
-    if let SchemaChange::CreateTable { ordered_indexes, partition_count, .. } = &mut change {
-        ordered_indexes.push(("by_generation".into(), vec![GENERATION.0]));
-        *partition_count = PARTITIONS;
-    }
-    let table = insist(session, change).await;
+    let table = testing::table(TABLE)
+        .column("id", BIGINT)
+        .column("generation", BIGINT)
+        .index("by_generation", ["generation"])
+        .partitions(PARTITIONS);
+    let table = insist(session, table.create()).await;
     let rows: Vec<_> = (0..ROWS).map(|id| vec![Value::Int(id), Value::Int(0)]).collect();
     fill(session, table, &rows).await;
     lab.set_table("sweeps", table);
