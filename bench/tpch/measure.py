@@ -96,7 +96,7 @@ def generate(options, directory):
 
 def start(options, directory):
     """The systems asked for, empty."""
-    of_nines = (options.limit, options.memory, options.processes, options.query_memory)
+    of_nines = (options.limit, options.memory, options.processes, options.query_memory, options.replicas)
     makers = {
         "mariadb": lambda: systems.MariaDB(directory / "mariadb", options.limit, options.memory),
         "duckdb": lambda: systems.DuckDB(options.limit),
@@ -230,8 +230,9 @@ def mean(ratios):
 def report(results, all_systems, options):
     """Everything as Markdown."""
     names = [system.name for system in all_systems]
+    replicas = f", NoOfReplicas={options.replicas}" if options.replicas else ""
     keys = "with the indexes of indexes.sql" if options.indexed else "primary keys only"
-    print(f"Scale factor {options.scale:g}, {keys}, {options.rounds} rounds, limit {options.limit:g} s a query.\n")
+    print(f"Scale factor {options.scale:g}, {keys}, {options.rounds} rounds, limit {options.limit:g} s a query{replicas}.\n")
     print("Time until the last row:\n")
     print(table(results, names, options, "seconds"))
     print("\nCPU time of the server:\n")
@@ -251,6 +252,7 @@ def arguments():
     parser.add_argument("--processes", action="store_true", help="Nines as separate processes; counts bytes to the SQL node")
     parser.add_argument("--memory", default="2G", help="of each data node, and InnoDB's buffer pool")
     parser.add_argument("--query-memory", help="what statements of Nines may keep, as 2G; the rest goes to temporary files")
+    parser.add_argument("--replicas", type=int, help="of each row in Nines, without --processes")
     parser.add_argument("--collation", default="utf8mb4_bin", help="of all text in both servers")
     parser.add_argument("--systems", default="mariadb,duckdb,nines", help="the first is what others are compared with; `unpushed` is Nines with nines_pushdown off")
     parser.add_argument("--queries", default=",".join(map(str, QUERIES)))

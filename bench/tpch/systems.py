@@ -192,7 +192,7 @@ class Nines(Server):
     # What the SQL node was sent by others. In one process messages do not cross a link, and this stays 0.
     METRIC = re.compile(r"^nines_link_received_bytes\S*\s+(\S+)", re.M)
 
-    def __init__(self, binary, directory, limit, memory, processes, query_memory, name="Nines"):
+    def __init__(self, binary, directory, limit, memory, processes, query_memory, replicas=None, name="Nines"):
         super().__init__(name, directory, limit)
         self.http = servers.free_port()
         self.separate = processes
@@ -203,6 +203,7 @@ class Nines(Server):
             self.launch([
                 binary, "dev", "--port=0", f"--socket={self.socket}", f"--data-memory={memory}", f"--http-port={self.http}",
                 "--local-infile", *([f"--query-memory={query_memory}"] if query_memory else []),
+                *([f"--replicas={replicas}"] if replicas else []),
             ])
         self.wait()
 
