@@ -20,6 +20,7 @@ mod derived;
 mod derived_condition;
 mod distinct;
 pub(crate) mod edge;
+mod equivalence;
 pub(crate) mod estimate;
 pub(crate) mod from;
 pub(crate) mod from_table;

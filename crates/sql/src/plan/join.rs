@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 
 use sql_expression::{BinaryOp, Comparison, Expression, Node, Pauses, SqlError};
 
+use crate::plan::equivalence::Equivalences;
 use crate::plan::from_table::{FromTable, JoinTree, Source};
 use crate::plan::operator::{
     AccessPath, DerivedScan, Formula, HashKey, JoinSpec, Operator, TableScan, VirtualScan,
@@ -76,7 +77,7 @@ impl JoinPlanner<'_> {
         if all { (0..self.tables.len()).collect() } else { tables }
     }
 
-    fn table_at(&self, place: usize) -> Option<usize> {
+    pub(super) fn table_at(&self, place: usize) -> Option<usize> {
         self.tables.iter().position(|table| table.places().contains(&place))
     }
 
@@ -239,7 +240,8 @@ impl JoinPlanner<'_> {
         let (mut parts, mut pending) = (Vec::new(), conditions.to_vec());
         flatten(first.clone(), &mut parts, &mut pending);
         let parts: Vec<Part> = parts.into_iter().map(with_tables).collect();
-        Ok(Some(order::order(self, &parts, &pending)?.rows))
+        let equivalences = Equivalences::take(self, &mut pending);
+        Ok(Some(order::order(self, &parts, &pending, &equivalences)?.rows))
     }
 
     /// Joins a subtree to what there is already.
@@ -337,7 +339,8 @@ impl JoinPlanner<'_> {
         let (mut parts, mut pending) = (Vec::new(), conditions);
         flatten(tree, &mut parts, &mut pending);
         let parts: Vec<Part> = parts.into_iter().map(with_tables).collect();
-        let order = order::order(self, &parts, &pending)?;
+        let equivalences = Equivalences::take(self, &mut pending);
+        let order = order::order(self, &parts, &pending, &equivalences)?;
         let mut parts: Vec<Option<Part>> = parts.into_iter().map(Some).collect();
         let mut done: BTreeSet<usize> = BTreeSet::new();
         let mut operator: Option<Operator> = None;
@@ -345,8 +348,9 @@ impl JoinPlanner<'_> {
             let Some(part) = parts[next].take() else { continue };
             self.pauses.look()?;
             let reach: BTreeSet<usize> = done.union(&part.tables).copied().collect();
-            let (now, later): (Vec<_>, Vec<_>) =
+            let (mut now, later): (Vec<_>, Vec<_>) =
                 pending.into_iter().partition(|c| self.needs(c).is_subset(&reach));
+            now.extend(equivalences.ties(&part.tables, &done));
             pending = later;
             operator = Some(match operator {
                 None => self.plan(part.tree, now)?,

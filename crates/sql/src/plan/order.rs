@@ -14,6 +14,7 @@ use crate::plan::cost::{
     COLUMNS_LEAST, JOIN, LATER, LOOK, LOOKUP, PROBE, RANGE, RANGE_OF_PARTITION, ROWS_UNKNOWN, SEND,
     SEND_ROW,
 };
+use crate::plan::equivalence::Equivalences;
 use crate::plan::from_table::{JoinTree, Source};
 use crate::plan::join::JoinPlanner;
 use crate::plan::operator::AccessPath;
@@ -45,7 +46,8 @@ pub(super) struct Order {
     pub(super) rows: f64,
 }
 
-/// The order of the parts; of none if there are none.
+/// The order of the parts; of none if there are none. Conditions are those that `equivalences` has
+/// not taken.
 ///
 /// # Errors
 /// The statement is to end.
@@ -53,11 +55,12 @@ pub(super) fn order(
     planner: &JoinPlanner<'_>,
     parts: &[Part],
     conditions: &[Expression],
+    equivalences: &Equivalences,
 ) -> Result<Order, SqlError> {
     let needs: Vec<BTreeSet<usize>> = conditions.iter().map(|c| planner.needs(c)).collect();
     let asked = asked(planner, parts);
     let is_asked = asked.iter().any(|before| !before.is_empty());
-    let search = Search { planner, parts, conditions, needs, asked };
+    let search = Search { planner, parts, conditions, equivalences, needs, asked };
     let best = search.best()?;
     if best.steps.len() < parts.len() && is_asked {
         // What is asked for cannot be.
@@ -87,8 +90,8 @@ pub(super) fn method(
 ) -> Result<(Part, Method), SqlError> {
     let needs = conditions.iter().map(|c| planner.needs(c)).collect();
     let parts = [part];
-    let asked = Vec::new();
-    let search = Search { planner, parts: &parts, conditions, needs, asked };
+    let (asked, equivalences) = (Vec::new(), &Equivalences::default());
+    let search = Search { planner, parts: &parts, conditions, equivalences, needs, asked };
     let method = search.step(0, done, rows)?.method;
     let [part] = parts;
     Ok((part, method))
@@ -98,6 +101,8 @@ struct Search<'a> {
     planner: &'a JoinPlanner<'a>,
     parts: &'a [Part],
     conditions: &'a [Expression],
+    /// Columns that are equal, whichever of them an order compares.
+    equivalences: &'a Equivalences,
     /// The tables of each condition.
     needs: Vec<BTreeSet<usize>>,
     /// The tables that are wanted before each part.
@@ -110,6 +115,15 @@ struct Step {
     /// Rows there are after it.
     rows: f64,
     method: Method,
+}
+
+/// The conditions of a step.
+struct Usable {
+    conditions: Vec<Expression>,
+    /// The share of the part's rows that those about the part alone leave.
+    own: f64,
+    /// The share of pairs that the others leave, by the tables that they tie the part to.
+    ties: BTreeMap<BTreeSet<usize>, f64>,
 }
 
 impl Search<'_> {
@@ -169,6 +183,9 @@ impl Search<'_> {
     /// Whether an equality is about a part and what is done, and nothing else.
     fn is_tied(&self, at: usize, done: &BTreeSet<usize>) -> bool {
         let tables = &self.parts[at].tables;
+        if self.equivalences.are_tied(tables, done) {
+            return true;
+        }
         let is_equality = |condition: &Expression| match &condition.node {
             Node::Compare(compare) => compare.op == BinaryOp::Equal,
             _ => false,
@@ -181,28 +198,38 @@ impl Search<'_> {
         })
     }
 
-    /// Joining a part to so many rows of those done.
-    fn step(&self, at: usize, done: &BTreeSet<usize>, before: f64) -> Result<Step, SqlError> {
-        self.planner.pauses.look()?;
-        let Part { tree, tables } = &self.parts[at];
+    /// The conditions that are checked when a part is joined to the tables that are done.
+    fn usable(&self, tables: &BTreeSet<usize>, done: &BTreeSet<usize>) -> Usable {
         let reach: BTreeSet<usize> = done.union(tables).copied().collect();
-        let mut usable = Vec::new();
-        let mut own = Vec::new();
-        let mut ties: BTreeMap<BTreeSet<usize>, f64> = BTreeMap::new();
+        let (mut conditions, mut own, mut ties) = (Vec::new(), Vec::new(), BTreeMap::new());
+        let mut tie = |condition: &Expression, needs: &BTreeSet<usize>| {
+            let others: BTreeSet<usize> = needs.difference(tables).copied().collect();
+            *ties.entry(others).or_insert(1.0) *= self.join_share(condition, done, tables);
+        };
         for (condition, needs) in self.conditions.iter().zip(&self.needs) {
             if !needs.is_subset(&reach) || needs.is_subset(done) {
                 continue;
             }
-            usable.push(condition.clone());
+            conditions.push(condition.clone());
             if needs.is_subset(tables) {
                 own.push(condition)
             } else {
-                let others = needs.difference(tables).copied().collect();
-                *ties.entry(others).or_insert(1.0) *= self.join_share(condition, done, tables);
+                tie(condition, needs);
             }
         }
+        for equality in self.equivalences.ties(tables, done) {
+            tie(&equality, &self.planner.needs(&equality));
+            conditions.push(equality);
+        }
+        Usable { conditions, own: selectivity::of_all(own, self), ties }
+    }
+
+    /// Joining a part to so many rows of those done.
+    fn step(&self, at: usize, done: &BTreeSet<usize>, before: f64) -> Result<Step, SqlError> {
+        self.planner.pauses.look()?;
+        let Part { tree, tables } = &self.parts[at];
+        let Usable { conditions: usable, own, ties } = self.usable(tables, done);
         let all = self.size(tree);
-        let own = selectivity::of_all(own, self);
         // Several columns that tie two tables are most often one key of the smaller of them.
         let key_share = |others: &BTreeSet<usize>| {
             let sizes = others.iter().map(|at| self.planner.tables[*at].size());
