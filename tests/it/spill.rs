@@ -75,6 +75,72 @@ fn answers_are_the_same_in_little_memory() {
     assert!(status(&mut session, "Created_tmp_disk_tables") >= 24);
 }
 
+/// Conditions with a subquery for each row of a table, of which memory takes only a part at a time:
+/// the subquery is run for one piece of the rows after the other. Data nodes look only for rows
+/// with the keys of the piece.
+const SUBQUERIES: [&str; 6] = [
+    "SELECT COUNT(*), SUM(a.id) FROM d.t a WHERE EXISTS \
+     (SELECT * FROM d.t b WHERE b.k = a.k AND b.word <> a.word AND b.id < 40000)",
+    "SELECT COUNT(*), SUM(a.id) FROM d.t a WHERE NOT EXISTS \
+     (SELECT * FROM d.t b WHERE b.k = a.k AND b.word <> a.word AND b.id < 40000)",
+    "SELECT COUNT(*), SUM(a.id) FROM d.t a WHERE a.word = \
+     (SELECT MAX(b.word) FROM d.t b WHERE b.k = a.k)",
+    "SELECT COUNT(*), SUM(a.id) FROM d.t a WHERE a.id >= \
+     (SELECT AVG(b.id) FROM d.t b WHERE b.k = a.k)",
+    "SELECT COUNT(*), SUM(a.id) FROM d.t a WHERE a.id IN \
+     (SELECT b.id + 30000 FROM d.t b WHERE b.k = a.k)",
+    "SELECT COUNT(*), SUM(a.id) FROM d.t a WHERE a.id NOT IN \
+     (SELECT b.id FROM d.t b WHERE b.k = a.k AND b.word <> a.word)",
+];
+
+#[test]
+fn subqueries_are_answered_piece_by_piece_in_little_memory() {
+    let server = Server::start(&["--data-memory=256M"]);
+    let mut session = server.session().expect("it is served");
+    all(&mut session, &TABLE);
+    let expected: Vec<Vec<TextRow>> = SUBQUERIES.iter().map(|s| ask(&mut session, s)).collect();
+    let mut session = server.session().expect("it is served");
+    all(&mut session, &[LITTLE]);
+    for (statement, expected) in SUBQUERIES.iter().zip(&expected) {
+        let rows = ask(&mut session, statement);
+        assert!(rows == *expected, "{statement}");
+        assert_ne!(rows[0][0].as_deref(), Some("0"), "{statement}");
+    }
+    assert_eq!(status(&mut session, "Nines_query_memory_used"), 0);
+}
+
+#[test]
+fn a_null_among_very_many_rows_is_not_in_an_empty_subquery() {
+    let server = Server::start(&["--data-memory=256M"]);
+    let mut session = server.session().expect("it is served");
+    all(
+        &mut session,
+        &[
+            "CREATE DATABASE d",
+            "CREATE TABLE d.many (id INT PRIMARY KEY, k INT)",
+            "CREATE TABLE d.few (id INT PRIMARY KEY, k INT)",
+            "SET cte_max_recursion_depth = 300000",
+            "INSERT INTO d.many WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n \
+             WHERE i < 250000) SELECT i, i % 1000 FROM n",
+            "INSERT INTO d.few WITH RECURSIVE n AS (SELECT 0 AS i UNION ALL SELECT i + 2 FROM n \
+             WHERE i < 998) SELECT -i, i FROM n",
+        ],
+    );
+    // Wherever a row stands among the others: NULL is in no set without members, and of any other
+    // set nobody knows. Sets of odd numbers have none.
+    for id in [1, 50_001, 120_003, 199_999, 249_999, 2, 77_778, 250_000] {
+        let rows = ask(
+            &mut session,
+            &format!(
+                "SELECT COUNT(*) FROM d.many m WHERE NULLIF(m.id, {id}) NOT IN \
+                 (SELECT f.id FROM d.few f WHERE f.k = m.k)"
+            ),
+        );
+        let expected = if id % 2 == 1 { "250000" } else { "249999" };
+        assert_eq!(rows[0][0].as_deref(), Some(expected), "{id}");
+    }
+}
+
 /// The temporary files that a process has open in a directory.
 fn open_files(server: &Server, directory: &Path) -> Vec<PathBuf> {
     let descriptors = format!("/proc/{}/fd", server.process_id());
