@@ -63,7 +63,7 @@ const FAILURE_SHOWN_MAX: usize = 160;
 /// not here: one seed in hundreds meets two copies in such an order, and tests of the participant
 /// prove that it is noticed. Nor are `StreamsLeaveGaps`, `StreamsOverlap`, `StreamsLackOlder`: no
 /// seed is known yet that notices them.
-const MUTATIONS: [(Mutation, u64); 53] = [
+const MUTATIONS: [(Mutation, u64); 54] = [
     (Mutation::BackupAppliesAtCommit, 1),
     (Mutation::OneStepEpochSwitch, 1),
     (Mutation::TakeoverForgetsCommits, 38),
@@ -117,6 +117,7 @@ const MUTATIONS: [(Mutation, u64); 53] = [
     (Mutation::SqlLoadsInParts, 22),
     (Mutation::SqlBackupsMissChanges, 20),
     (Mutation::SqlMovedTablesWritten, 106),
+    (Mutation::SqlArchivesMissEpochs, 64),
 ];
 
 /// Whether the rule is one of durability, which means nothing without disks.
