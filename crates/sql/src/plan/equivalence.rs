@@ -95,7 +95,7 @@ impl Class {
         let comparison = compare.comparison;
         let (left, right) = (&compare.left, &compare.right);
         let is_transitive = match comparison {
-            Comparison::Int => true,
+            Comparison::Int => [left, right].iter().all(|side| side.sql_type().kind.is_integer()),
             Comparison::Json => false,
             _ => left.sql_type() == right.sql_type(),
         };
@@ -185,6 +185,8 @@ impl Class {
         if let Node::Compare(compare) = &mut condition.node {
             compare.left = others[0].column.clone();
             compare.right = member.column.clone();
+            let sides = [&compare.left, &compare.right];
+            condition.result.nullable = sides.iter().any(|side| side.result.nullable);
         }
         condition
     }
