@@ -141,6 +141,39 @@ fn a_null_among_very_many_rows_is_not_in_an_empty_subquery() {
     }
 }
 
+#[test]
+fn keys_of_one_piece_do_not_narrow_the_next() {
+    let server = Server::start(&["--data-memory=256M"]);
+    let mut session = server.session().expect("it is served");
+    all(
+        &mut session,
+        &[
+            "CREATE DATABASE d",
+            "CREATE TABLE d.o (id INT PRIMARY KEY, k INT, k2 INT)",
+            "CREATE TABLE d.x (id INT PRIMARY KEY, k INT, a INT)",
+            "CREATE TABLE d.y (id INT PRIMARY KEY, k2 INT, a INT)",
+            "SET cte_max_recursion_depth = 300000",
+            "INSERT INTO d.o WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n \
+             WHERE i < 250000) SELECT i, i, i FROM n",
+            "INSERT INTO d.o SELECT id + 250000, id + 250000, id + 250000 FROM d.o",
+            "INSERT INTO d.y SELECT id, id, 1 FROM d.o",
+            "INSERT INTO d.x VALUES (1, 0, 1)",
+            "ANALYZE TABLE d.o, d.x, d.y",
+        ],
+    );
+    // No other table has rows for most pieces, so that the larger one is not read for these.
+    for id in [2, 100_002, 200_003, 300_005, 400_007, 499_999] {
+        ask(&mut session, &format!("UPDATE d.x SET k = {id}"));
+        let rows = ask(
+            &mut session,
+            "SELECT COUNT(*), MAX(o.id) FROM d.o WHERE EXISTS \
+             (SELECT * FROM d.x JOIN d.y ON x.a = y.a WHERE x.k = o.k AND y.k2 = o.k2)",
+        );
+        let expected: TextRow = vec![Some("1".into()), Some(id.to_string())];
+        assert_eq!(rows, [expected], "{id}");
+    }
+}
+
 /// The temporary files that a process has open in a directory.
 fn open_files(server: &Server, directory: &Path) -> Vec<PathBuf> {
     let descriptors = format!("/proc/{}/fd", server.process_id());

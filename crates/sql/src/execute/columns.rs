@@ -18,7 +18,7 @@ pub(crate) mod first;
 mod group;
 mod join;
 mod joined;
-mod keys;
+pub(crate) mod keys;
 mod project;
 mod scan;
 pub(crate) mod shape;
@@ -40,9 +40,9 @@ use crate::execute::columns::shape::{has_subquery, places_of_conditions};
 pub(crate) use crate::execute::columns::shape::{shape_of, width_of};
 use crate::execute::columns::source::SourceCursor;
 
-use crate::execute::run::{Run, with_parameters};
+use crate::execute::run::Run;
 use crate::execute::{joined as in_data_nodes, pushdown};
-use crate::plan::operator::{AccessPath, Formula, HashKey, Operator, PlanNode, TableScan};
+use crate::plan::operator::{AccessPath, Formula, Operator, PlanNode, TableScan};
 
 /// Rows of a table from which on subqueries over large tables are told them at once.
 const ASKING_ROWS: u64 = 32;
@@ -212,19 +212,6 @@ impl<'p> ColumnCursor<'p> {
         };
         cursor.or_else(|| SourceCursor::new(operator, wanted).map(Self::of_source))
     }
-}
-
-/// The places of the right side of a join to which the keys of the left side are pushed down as
-/// filters.
-pub(crate) fn key_filter_places<'k>(
-    run: &Run<'_>,
-    keys: &'k [HashKey],
-) -> impl Iterator<Item = usize> + use<'k> {
-    let context = run.context.clone();
-    keys.iter().filter_map(move |key| {
-        let left = with_parameters(&context, &key.left.expression);
-        keys::place_as_it_is(&left, &key.right.expression)
-    })
 }
 
 /// Whether a subquery can be run on columns for all rows of its enclosing block.

@@ -273,7 +273,7 @@ impl DryRun {
 
     /// The keys of the left side of a join become filters of the scans below its right side.
     fn note_key_filters(&mut self, run: &Run<'_>, keys: &[HashKey], right: &Operator) {
-        let places = columns::key_filter_places(run, keys);
+        let places = columns::keys::key_filter_places(run, keys);
         for (scan, at) in places.filter_map(|at| narrowed_scan(right, at)) {
             self.note_key_filter(scan, at);
         }

@@ -387,40 +387,6 @@ fn sizes_of_tables_say_how_many_rows_are_looked_up() {
     }
 }
 
-/// The aliases of the tables that an operator reads, in order.
-fn tables_read(operator: &Operator) -> Vec<String> {
-    let mut tables: Vec<String> = Vec::new();
-    operator.inputs().into_iter().for_each(|input| tables.extend(tables_read(input)));
-    if let Operator::Scan(scan) | Operator::Lookup { scan, .. } = operator {
-        tables.push(scan.alias.clone());
-    }
-    tables
-}
-
-#[test]
-fn columns_that_equalities_make_equal_are_joined_in_any_order() {
-    let mut harness = harness();
-    harness.ok("CREATE TABLE nation (id INT PRIMARY KEY, name VARCHAR(20))");
-    harness.ok("CREATE TABLE supplier (id INT PRIMARY KEY, nation INT)");
-    harness.ok("CREATE TABLE customer (id INT PRIMARY KEY, nation INT)");
-    harness.ok("CREATE TABLE orders (customer INT, supplier INT, id INT PRIMARY KEY)");
-    let sizes =
-        [("d.nation", 25), ("d.supplier", 1_000), ("d.customer", 15_000), ("d.orders", 100_000)];
-    for (table, rows) in sizes {
-        harness.session.shared.statistics.set_rows(harness.table(table).id, rows);
-    }
-    let read = |sql: &str| tables_read(&planned_query(&harness, sql).root);
-    // All customers of a supplier's nation would be very many.
-    let first_customers = read(
-        "SELECT COUNT(*) FROM nation n, supplier s, customer c, orders o \
-         WHERE o.customer = c.id AND o.supplier = s.id AND c.nation = s.nation \
-         AND s.nation = n.id AND n.name = 'x'",
-    );
-    let place = |alias: &str| first_customers.iter().position(|table| table == alias);
-    assert!(place("o") < place("s"), "{first_customers:?}");
-    assert!(place("c") < place("s"), "{first_customers:?}");
-}
-
 #[test]
 fn a_whole_key_of_many_columns_finds_one_row() {
     let mut harness = harness();

@@ -12,11 +12,12 @@ mod applied;
 
 use std::collections::VecDeque;
 
-use sql_expression::{Node, SqlError};
+use sql_expression::{Node, SqlError, SubqueryKind};
 
 use crate::execute::columns::batch::ColumnBatch;
 use crate::execute::columns::cursor::{ColumnCursor, ColumnWork, Next};
-use crate::execute::columns::shape::{COLLECTED_MAX, Shape, Stop};
+use crate::execute::columns::keys::key_filter_places;
+use crate::execute::columns::shape::{COLLECTED_MAX, Shape, Stop, narrowed_scan};
 use crate::execute::run::{ENDS, Run};
 use crate::memory::Held;
 use crate::plan::cost::{LOOK, SEND};
@@ -57,6 +58,8 @@ pub(crate) struct ApplyCursor<'p> {
     in_pieces: bool,
     /// Batches of the piece that they are ready for, of those collected.
     covered: usize,
+    /// Batches for which the rows of the subqueries fit memory, as far as was tried.
+    fitting: usize,
     /// Rows that are collected at most, about.
     most: usize,
     /// The input has no more rows.
@@ -88,6 +91,7 @@ impl<'p> ApplyCursor<'p> {
             ready: Vec::new(),
             in_pieces: false,
             covered: 0,
+            fitting: usize::MAX,
             most: LOOKED_UP_MAX,
             is_end: false,
         }
@@ -179,7 +183,11 @@ impl<'p> ApplyCursor<'p> {
             }
             count += batch.rows();
             let bytes = batch.memory_bytes();
-            let fits = held.fits(bytes)?;
+            let fits = match held.fits(bytes) {
+                // Where nothing goes to temporary files, what there is makes a piece.
+                Err(error) if error.code() == CAPACITY && !self.taken.is_empty() => false,
+                fits => fits?,
+            };
             self.taken.push_back(batch);
             if !fits {
                 // The others pass by, as those of a large input do.
@@ -195,7 +203,7 @@ impl<'p> ApplyCursor<'p> {
     /// rows for these than memory takes, they are ready for fewer.
     async fn prepare(&mut self, run: &mut Run<'_>) -> Result<(), Stop> {
         let shape = self.input.shape().clone();
-        self.covered = self.taken.len();
+        self.covered = self.taken.len().min(self.fitting);
         let mut at = 0;
         while let Some(formula) = self.later.get(at).copied() {
             let batches: Vec<&ColumnBatch> = self.taken.iter().take(self.covered).collect();
@@ -212,6 +220,7 @@ impl<'p> ApplyCursor<'p> {
                 {
                     if is_all {
                         self.covered /= 2;
+                        self.fitting = self.covered;
                     }
                     self.ready.clear();
                     (self.in_pieces, at) = (true, 0);
@@ -240,10 +249,15 @@ impl<'p> ApplyCursor<'p> {
                     return;
                 };
                 // A NULL among the values makes IN another thing, and later rows may have one.
-                let asks_nulls = subplan.search.as_ref().is_some_and(|search| !search.only_true);
-                let reads =
-                    subplan.keyed.as_ref().map_or(0, |keyed| rows_read(run, &keyed.plan.root, &[]));
-                prefers |= asks_nulls || is_cheaper && reads > count as u64;
+                let asks_nulls = subplan.search.as_ref().is_some_and(|search| !search.only_true)
+                    && matches!(&subquery.kind, SubqueryKind::Quantified { operand, .. }
+                        if operand.result.nullable);
+                prefers |= asks_nulls;
+                let Some(keyed) = subplan.keyed.as_ref().filter(|_| is_cheaper) else { return };
+                let root = &keyed.plan.root;
+                let is_filtered = key_filter_places(run, &keyed.keys)
+                    .any(|place| narrowed_scan(root, place).is_some());
+                prefers |= is_filtered && rows_read(run, root, &[]) > count as u64;
             });
             prefers
         })

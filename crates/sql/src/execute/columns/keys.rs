@@ -58,6 +58,19 @@ impl Keys {
     }
 }
 
+/// The places of the right side of a join to which the keys of the left side are pushed down as
+/// filters.
+pub(crate) fn key_filter_places<'k>(
+    run: &Run<'_>,
+    keys: &'k [HashKey],
+) -> impl Iterator<Item = usize> + use<'k> {
+    let context = run.context.clone();
+    keys.iter().filter_map(move |key| {
+        let left = with_parameters(&context, &key.left.expression);
+        place_as_it_is(&left, &key.right.expression)
+    })
+}
+
 /// The place of the right side, if both are compared as they are stored, as whole numbers.
 pub(super) fn place_as_it_is(left: &Expression, right: &Expression) -> Option<usize> {
     let (a, b) = (left.sql_type(), right.sql_type());

@@ -330,12 +330,30 @@ async fn of_row(
     Ok(Some((Extra { kind, ..extra }, sql_type)))
 }
 
-/// Whether a subquery that equalities tie to the row has rows: run for all rows there are.
+/// Whether a subquery that equalities tie to the row has rows: run for all rows there are. A scan
+/// that was never begun, as another table had no rows, still has the key-set filters of these
+/// rows: they are taken away, as the next rows have other keys.
 async fn keyed(
     run: &mut Run<'_>,
     keyed: &Keyed,
     shape: &Shape,
     known: &Known<'_>,
+) -> Result<Option<Extra>, Stop> {
+    let mut filtered = Vec::new();
+    let extra = keyed_rows(run, keyed, shape, known, &mut filtered).await;
+    for scan in filtered {
+        run.narrowed.take(scan);
+    }
+    extra
+}
+
+/// The same; `filtered` is told which scans were given key-set filters.
+async fn keyed_rows(
+    run: &mut Run<'_>,
+    keyed: &Keyed,
+    shape: &Shape,
+    known: &Known<'_>,
+    filtered: &mut Vec<OperatorId>,
 ) -> Result<Option<Extra>, Stop> {
     let all = (0..keyed.plan.results.len()).collect();
     let source = ColumnCursor::new(run, &keyed.plan.root, &all);
@@ -351,6 +369,8 @@ async fn keyed(
             return Ok(None);
         }
         for (place, set) in sets {
+            let scan = narrowed_scan(&keyed.plan.root, place);
+            filtered.extend(scan.map(|(scan, _)| scan.id()));
             narrow(run, &keyed.plan.root, place, set);
         }
     }
