@@ -7,6 +7,8 @@
 //! # Not here
 //! Columns and keys one by one (`column`, `key`), options (`option`).
 
+use std::collections::BTreeSet;
+
 use collation::CollationId;
 use sql_expression::{SqlError, same_name};
 use sql_parser::ast::{self, TableBody, TableConstraint};
@@ -48,6 +50,9 @@ pub(crate) struct CheckDraft {
     pub(crate) of_column: Option<String>,
 }
 
+/// Under which names of columns are the same (`same_name`).
+const NAMES: CollationId = CollationId::UTF8MB3_GENERAL_CI;
+
 impl Draft {
     /// What a CREATE TABLE says; `of_database` is the collation of a table that names none.
     pub(crate) fn read(
@@ -57,8 +62,17 @@ impl Draft {
     ) -> Result<Self, SqlError> {
         let options = option::define(&body.options, of_database, rules)?;
         let mut draft = Self { options, ..Self::default() };
+        // A table may have thousands of columns: names are not compared with each other.
+        let mut names = BTreeSet::new();
         for declared in &body.columns {
-            draft.add_column(declared, None, rules)?;
+            let column = column::define(declared, draft.options.collation.0, rules)?;
+            let mut name = Vec::new();
+            collation::sort_key(NAMES, column.name.as_bytes(), &mut name);
+            if !names.insert(name) {
+                return Err(error::duplicate_column(&column.name));
+            }
+            draft.columns.push(column);
+            draft.add_column_constraints(declared, rules)?;
         }
         for constraint in &body.constraints {
             draft.add_constraint(constraint, rules)?;
