@@ -190,7 +190,7 @@ impl<'p> ApplyCursor<'p> {
             };
             self.taken.push_back(batch);
             if !fits {
-                // The others pass by, as those of a large input do.
+                // The others are the next piece, or pass by if the subqueries are run for all.
                 held.force(bytes);
                 break;
             }
@@ -206,12 +206,12 @@ impl<'p> ApplyCursor<'p> {
         self.covered = self.taken.len().min(self.fitting);
         let mut at = 0;
         while let Some(formula) = self.later.get(at).copied() {
-            let batches: Vec<&ColumnBatch> = self.taken.iter().take(self.covered).collect();
-            let count = batches.iter().map(|batch| batch.rows()).sum();
-            if count == 0 {
+            if self.covered == 0 {
                 // For no rows nothing is run.
                 return Ok(());
             }
+            let batches: Vec<&ColumnBatch> = self.taken.iter().take(self.covered).collect();
+            let count = batches.iter().map(|batch| batch.rows()).sum();
             let is_all = self.is_end || self.in_pieces;
             let known = Known { batches, count, is_all };
             match applied(run, formula, &shape, Some(&known)).await {

@@ -12,6 +12,7 @@ use vector::KeySet;
 
 use crate::execute::run::Run;
 use crate::plan::operator::{Formula, Operator, TableScan, places_of};
+use crate::plan::operator_id::OperatorId;
 
 /// Rows that are collected before what is joined to them is asked for.
 pub(super) const COLLECTED_MAX: usize = 200_000;
@@ -63,12 +64,18 @@ pub(super) fn result_shape<'t>(
 }
 
 /// Has a scan below an operator look only for rows whose value is in a set, if it is sure that the
-/// others leave no trace in a row with such a value at this place. Holds for its next execution.
-pub(super) fn narrow(run: &mut Run<'_>, operator: &Operator, place: usize, set: KeySet) {
-    if let Some((scan, input)) = narrowed_scan(operator, place) {
-        run.narrowed.or_default(scan.id()).push(set.for_input(input));
-        run.count_key_set(scan);
-    }
+/// others leave no trace in a row with such a value at this place. Holds for its next execution;
+/// gives the scan.
+pub(super) fn narrow(
+    run: &mut Run<'_>,
+    operator: &Operator,
+    place: usize,
+    set: KeySet,
+) -> Option<OperatorId> {
+    let (scan, input) = narrowed_scan(operator, place)?;
+    run.narrowed.or_default(scan.id()).push(set.for_input(input));
+    run.count_key_set(scan);
+    Some(scan.id())
 }
 
 /// The scan that looks only for rows whose value is in a set when rows of an operator are wanted

@@ -25,7 +25,7 @@ use crate::execute::columns::batch::{ColumnBatch, fitting};
 use crate::execute::columns::cursor::ColumnCursor;
 use crate::execute::columns::filter::Conditions;
 use crate::execute::columns::join::{key_set_of, table_of};
-use crate::execute::columns::keys::Keys;
+use crate::execute::columns::keys::{Keys, place_as_it_is};
 use crate::execute::columns::shape::{
     PAIRS_MAX, Shape, Stop, narrow, narrowed_scan, places_of_conditions,
 };
@@ -369,9 +369,7 @@ async fn keyed_rows(
             return Ok(None);
         }
         for (place, set) in sets {
-            let scan = narrowed_scan(&keyed.plan.root, place);
-            filtered.extend(scan.map(|(scan, _)| scan.id()));
-            narrow(run, &keyed.plan.root, place, set);
+            filtered.extend(narrow(run, &keyed.plan.root, place, set));
         }
     }
     run.add_subplans(&keyed.plan.subqueries);
@@ -510,7 +508,7 @@ impl Applied<'_> {
             return Ok(());
         };
         let right = Expression::column(0, Default::default(), columns[0].clone());
-        let is_same = crate::execute::columns::keys::place_as_it_is(operand, &right).is_some();
+        let is_same = place_as_it_is(operand, &right).is_some();
         if let (true, Some(place), Some(values)) =
             (is_same, operand.as_column(), extra.rows.column(0))
             && let Some(set) = key_set_of(run, &[values]).await?
