@@ -3,7 +3,13 @@
 use std::io::Write;
 use std::process::ExitCode;
 
+use mimalloc::MiMalloc;
+
 mod command;
+
+/// The allocator of the program: what is simulated allocates as much, and as often.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
