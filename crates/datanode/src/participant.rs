@@ -411,7 +411,7 @@ impl Participant {
     }
 
     fn check_legs(&self, shared: &Shared) {
-        for (handle, leg) in self.legs.iter() {
+        for (handle, leg) in self.legs.unordered() {
             let life = leg.coordinator;
             let node = life.address.node;
             let settles = shared.cluster.member(node, life.incarnation).is_some()
@@ -528,7 +528,7 @@ impl Actor for Participant {
         self.check_waits();
         let in_doubt = self.legs.unordered().filter(|(_, leg)| leg.is_in_doubt());
         self.doubts.check(&in_doubt.map(|(handle, _)| handle).collect());
-        let claimed: usize = self.legs.iter().map(|(_, leg)| leg.held_rows().count()).sum();
+        let claimed: usize = self.legs.unordered().map(|(_, leg)| leg.held_rows().count()).sum();
         let claims: usize = self.replicas.values().map(|replica| replica.claims.len()).sum();
         assert_eq!(claims, claimed, "claims of legs and of slots");
         let mut guards = self.replicas.values().flat_map(|replica| replica.guards.owners());

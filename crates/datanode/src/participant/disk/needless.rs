@@ -62,8 +62,13 @@ impl Participant {
     /// Panics when the list of what is needed is not what the replicas need.
     pub(in crate::participant) fn check_needed(&self) {
         if let Some(disk) = self.disk.as_ref().filter(|disk| disk.log.is_some()) {
-            let needed: BTreeSet<_> = needed_of(&self.replicas).collect();
-            assert_eq!(disk.needless.needed, needed, "segments that partitions need");
+            let mut listed = 0;
+            for needed in needed_of(&self.replicas) {
+                let is_listed = disk.needless.needed.contains(&needed);
+                assert!(is_listed, "{needed:?}: a segment that a partition needs");
+                listed += 1;
+            }
+            assert_eq!(disk.needless.needed.len(), listed, "segments that partitions need");
         }
     }
 
