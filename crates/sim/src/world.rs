@@ -1,14 +1,15 @@
 //! The simulated world: processes, network, time. One seed decides everything that happens.
 //!
 //! # Owns
-//! Virtual time and the queue of events ordered by time, then by the order in which they were
-//! planned. Nodes, their lives, and what the outside can do to them: crash, freeze, cut, restart.
+//! Virtual time, and what happens in it in which order. Nodes, their lives, and what the outside can
+//! do to them: crash, freeze, cut, restart.
 //! # Guarantees
 //! It promises to the nodes what the transport promises, no more and no less: whole messages, in
 //! order on a connection, or a lost connection that both ends are told of.
 //! # Not here
 //! Which faults strike when (`chaos`), what clients do (`workload`), what is right (`checkers`).
 
+mod agenda;
 mod clock;
 mod disk;
 mod faults;
@@ -20,19 +21,20 @@ mod traffic;
 mod transport;
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 use std::sync::Arc;
 
 use actor::{Actor, FlightRecorder, Halt, LeaseCell};
 use model::{ClusterState, ControlIndex, Epoch, Incarnation, MemberStatus, NodeId, WorkerId};
-use node::{Place, Worker};
+use node::{Outgoing, Place, Worker};
 use stdx::{Duration, FixedHasher, Instant, Prng};
 use wire::{News, NewsKind};
 
 use crate::checkers::{BrokenCycles, Restarts, Watch};
 use crate::setup::Setup;
+use agenda::{Agenda, Moment, Next};
 use clock::Clock;
 pub use disk::{Damage, DiskAction};
 use disk::{Disk, LaneName};
@@ -92,10 +94,8 @@ pub type ApplicationFactory = Box<dyn Fn(ApplicationPlace) -> Box<dyn Actor>>;
 enum Event {
     /// A message reaches a node.
     Arrive(Box<Flight>),
-    /// A worker has its turn.
-    Turn { node: NodeId, incarnation: Incarnation, worker: WorkerId, ticket: u64 },
     /// An end of a connection learns that it is lost.
-    Report(Report),
+    Report(Box<Report>),
     /// Two nodes have new connections for a link that stands.
     Renewed { pair: (NodeId, NodeId), until: Instant },
     /// Messages have waited too long for a connection.
@@ -104,33 +104,6 @@ enum Event {
     Disk { node: NodeId, incarnation: Incarnation, lane: LaneName },
     /// A supervisor starts a node that is not running.
     Restart { node: NodeId },
-}
-
-struct Planned {
-    at: Instant,
-    sequence: u64,
-    event: Event,
-}
-
-impl PartialEq for Planned {
-    fn eq(&self, other: &Self) -> bool {
-        self.sequence == other.sequence
-    }
-}
-
-impl Eq for Planned {}
-
-impl PartialOrd for Planned {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Planned {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        // The heap gives its greatest element first.
-        (other.at, other.sequence).cmp(&(self.at, self.sequence))
-    }
 }
 
 /// Counts of a run.
@@ -156,8 +129,7 @@ pub struct Totals {
 pub struct World {
     setup: Setup,
     now: Instant,
-    sequence: u64,
-    queue: BinaryHeap<Planned>,
+    agenda: Agenda,
     processes: BTreeMap<NodeId, Process>,
     /// What outlives processes; empty when nodes keep everything in memory.
     disks: BTreeMap<NodeId, Disk>,
@@ -179,6 +151,8 @@ pub struct World {
     hostility: Hostility,
     /// What is sent, if that is counted.
     traffic: Option<Traffic>,
+    /// Memory for what a step sends.
+    sent: Vec<Outgoing>,
 }
 
 impl World {
@@ -188,8 +162,7 @@ impl World {
         let network = Network::new(setup.network, prng.fork());
         let mut world = Self {
             now: Instant::ZERO,
-            sequence: 0,
-            queue: BinaryHeap::new(),
+            agenda: Agenda::default(),
             processes: BTreeMap::new(),
             disks: BTreeMap::new(),
             network,
@@ -206,6 +179,7 @@ impl World {
             news: Vec::new(),
             hostility: Hostility::default(),
             traffic: None,
+            sent: Vec::new(),
             setup,
         };
         let config = world.setup.config.clone();
@@ -245,7 +219,7 @@ impl World {
     /// Lets the world run for a span of time.
     pub fn run_for(&mut self, span: Duration) {
         let end = self.now + span;
-        while self.queue.peek().is_some_and(|planned| planned.at <= end) {
+        while self.agenda.next_at().is_some_and(|at| at <= end) {
             self.step();
         }
         self.advance(end);
@@ -272,14 +246,15 @@ impl World {
 
     /// Lets the next event happen.
     fn step(&mut self) {
-        let Some(Planned { at, event, .. }) = self.queue.pop() else { return };
+        let Some((at, next)) = self.agenda.pop() else { return };
         self.advance(at);
+        let event = match next {
+            Next::Event(event) => event,
+            Next::Turn(node, worker, moment) => return self.turn(node, worker, moment),
+        };
         match event {
             Event::Arrive(flight) => self.arrive(*flight),
-            Event::Turn { node, incarnation, worker, ticket } => {
-                self.turn(node, incarnation, worker, ticket);
-            }
-            Event::Report(report) => self.report(report),
+            Event::Report(report) => self.report(*report),
             Event::Renewed { pair, until } => self.renewed(pair, until),
             Event::SendTimeout { pair, ticket } => self.send_timeout(pair, ticket),
             Event::Disk { node, incarnation, lane } => self.disk_step(node, incarnation, lane),
@@ -288,8 +263,7 @@ impl World {
     }
 
     fn plan(&mut self, at: Instant, event: Event) {
-        self.sequence += 1;
-        self.queue.push(Planned { at, sequence: self.sequence, event });
+        self.agenda.add(at, event);
     }
 
     fn next_incarnation(&mut self) -> Incarnation {
@@ -431,30 +405,26 @@ impl World {
     /// Plans the next turn of a worker, unless an earlier or equal one is planned.
     fn plan_turn(&mut self, node: NodeId, worker: WorkerId) {
         let now = self.now;
-        let process = self.process_mut(node);
+        let process = self.processes.get_mut(&node).expect("nodes are fixed by the setup");
         let Some(at) = process.next_turn(worker, now) else { return };
-        let incarnation = process.incarnation;
         let host = &mut process.hosts[usize::from(worker.0)];
-        if host.planned.is_some_and(|planned| planned <= at) {
+        if host.planned.is_some_and(|planned| planned.at <= at) {
             return;
         }
-        host.planned = Some(at);
-        host.ticket += 1;
-        let ticket = host.ticket;
-        self.plan(at, Event::Turn { node, incarnation, worker, ticket });
+        host.planned = Some(self.agenda.add_turn(at, node, worker, host.planned));
     }
 
     /// A worker handles one message or timer.
-    fn turn(&mut self, node: NodeId, incarnation: Incarnation, worker: WorkerId, ticket: u64) {
+    fn turn(&mut self, node: NodeId, worker: WorkerId, moment: Moment) {
         let (now, base) = (self.now, self.setup.service_time);
         let process = self.process_mut(node);
         let frozen = process.is_frozen(now);
         let local = process.clock.local(now);
         let cost = process.service_time(worker, base);
-        let current = process.is_running() && process.incarnation == incarnation;
+        let runs = process.is_running();
         let host = &mut process.hosts[usize::from(worker.0)];
-        if !current || host.ticket != ticket {
-            return;
+        if !runs || host.planned != Some(moment) {
+            return; // It was for an earlier life.
         }
         host.planned = None;
         if frozen || host.hung_until > now {
@@ -483,17 +453,14 @@ impl World {
         departure: Instant,
     ) {
         let check_every = self.setup.check_every;
-        let process = self.process_mut(node);
+        let process = self.processes.get_mut(&node).expect("nodes are fixed by the setup");
         let host = &mut process.hosts[usize::from(worker.0)];
-        let sent = host.worker.take_outgoing();
+        let mut sent = std::mem::take(&mut self.sent);
+        sent.extend(std::iter::from_fn(|| host.worker.pop_outgoing()));
         let news = host.worker.take_news();
         let halted = host.worker.halted().cloned();
         let violations = host.worker.take_violations();
-        // A check looks at all tables and locks: where there are many, there are fewer checks.
-        let tables = host.worker.shared().cluster.tables.len() as u64;
-        let locks = host.worker.participant().map_or(0, |at| at.locked_rows() as u64);
-        let weight = 1 + tables / TABLES_PER_CHECK + locks / LOCKS_PER_CHECK;
-        if host.unchecked >= check_every.saturating_mul(weight) {
+        if host.is_check_due(check_every) {
             host.unchecked = 0;
             host.worker.check_invariants();
         }
@@ -502,9 +469,10 @@ impl World {
         for violation in violations {
             self.refused(node, violation);
         }
-        for outgoing in sent {
+        for outgoing in sent.drain(..) {
             self.send(outgoing, departure);
         }
+        self.sent = sent;
         self.ask_disk(node, worker, departure);
         if reached.index != before && !self.hostility.is_inside() {
             self.watch.now = self.now;
@@ -804,7 +772,7 @@ impl World {
                 lines.push(format!(
                     "  {worker}: {} messages, planned {:?}, could run at {:?}, last ran {}",
                     host.worker.message_count(),
-                    host.planned,
+                    host.planned.map(|planned| planned.at),
                     process.next_turn(worker, self.now),
                     host.worker.shared().now,
                 ));
@@ -862,10 +830,6 @@ fn tail(name: &str, recorder: &FlightRecorder, lines: usize) -> String {
 const RECORDER_SIZE: usize = 512;
 /// The time of day when a run begins: nanoseconds since 1970.
 const RUN_BEGINS: u64 = 1_795_000_000_000_000_000;
-/// Tables that are checked as often as the setup says.
-const TABLES_PER_CHECK: u64 = 32;
-/// Locks that are checked as often as the setup says.
-const LOCKS_PER_CHECK: u64 = 64;
 /// Steps between two looks at who holds leases.
 const LEASE_CHECK_EVERY: u64 = 64;
 /// Steps between two comparisons of replicas that are in use.

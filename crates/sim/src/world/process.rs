@@ -7,7 +7,13 @@ use model::{ClusterState, Incarnation, NodeId, WorkerId};
 use node::Worker;
 use stdx::{Duration, Instant};
 
+use super::agenda::Moment;
 use super::clock::Clock;
+
+/// Tables that are checked as often as the setup says.
+const TABLES_PER_CHECK: u64 = 32;
+/// Locks that are checked as often as the setup says.
+const LOCKS_PER_CHECK: u64 = 64;
 
 /// What kind of node it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,9 +43,8 @@ pub enum Status {
 pub(super) struct Host {
     pub(super) worker: Worker,
     pub(super) busy_until: Instant,
-    /// When its next turn is planned, and the name of that plan; later plans replace it.
-    pub(super) planned: Option<Instant>,
-    pub(super) ticket: u64,
+    /// When its next turn is planned; later plans replace it.
+    pub(super) planned: Option<Moment>,
     /// Steps since its invariants were checked.
     pub(super) unchecked: u64,
     /// It takes no turn before this time, whatever the other workers do.
@@ -71,7 +76,20 @@ impl Host {
     pub(super) fn new(worker: Worker) -> Self {
         let busy_until = Instant::ZERO;
         let (hung_until, slowness) = (Instant::ZERO, 1);
-        Self { worker, busy_until, planned: None, ticket: 0, unchecked: 0, hung_until, slowness }
+        Self { worker, busy_until, planned: None, unchecked: 0, hung_until, slowness }
+    }
+
+    /// Whether the worker's invariants are to be checked, if they are every so many steps. A check
+    /// looks at all tables and locks: where there are many, there are fewer checks.
+    pub(super) fn is_check_due(&self, every: u64) -> bool {
+        // To count locks takes as long as to look at all replicas: the steps are asked first.
+        let tables = self.worker.shared().cluster.tables.len() as u64;
+        let weight = 1 + tables / TABLES_PER_CHECK;
+        if self.unchecked < every.saturating_mul(weight) {
+            return false;
+        }
+        let locks = self.worker.participant().map_or(0, |at| at.locked_rows() as u64);
+        self.unchecked >= every.saturating_mul(weight + locks / LOCKS_PER_CHECK)
     }
 }
 

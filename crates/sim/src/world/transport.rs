@@ -98,7 +98,7 @@ impl World {
         if report.counted {
             pair.unseen_life[side] = pair.unseen_life[side].max(report.peer.1);
         }
-        self.plan(self.now + delay, Event::Report(report));
+        self.plan(self.now + delay, Event::Report(Box::new(report)));
     }
 
     /// A message reaches its node, if its connection still stands.
