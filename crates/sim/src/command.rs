@@ -102,7 +102,7 @@ const MUTATIONS: [(Mutation, u64); 54] = [
     (Mutation::StateChangesLost, 1),
     (Mutation::AccountsChangedUnseen, 1),
     (Mutation::StreamsEndEpochsEarly, 8),
-    (Mutation::StreamsForgetEarly, 4),
+    (Mutation::StreamsForgetEarly, 8),
     (Mutation::SqlParentsUnlocked, 29),
     (Mutation::SqlSetNullLeftOut, 9),
     (Mutation::SqlPartsLeftOut, 22),

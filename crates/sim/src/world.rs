@@ -1,8 +1,8 @@
 //! The simulated world: processes, network, time. One seed decides everything that happens.
 //!
 //! # Owns
-//! Virtual time, and what happens in it in which order. Nodes, their lives, and what the outside can
-//! do to them: crash, freeze, cut, restart.
+//! Virtual time, and what happens in it. Nodes, their lives, and what the outside can do to them:
+//! crash, freeze, cut, restart.
 //! # Guarantees
 //! It promises to the nodes what the transport promises, no more and no less: whole messages, in
 //! order on a connection, or a lost connection that both ends are told of.
