@@ -48,6 +48,13 @@ pub trait Environment {
     /// What `@name` holds; `None` for a variable without value.
     fn user_variable(&mut self, name: &str) -> Option<ResultType>;
 
+    /// Whether `@name` holds a text that says a value of this type, which has another order than
+    /// texts have, or more digits than a floating-point number.
+    fn is_variable_as(&mut self, name: &str, other: &SqlType) -> bool {
+        let _ = (name, other);
+        false
+    }
+
     /// What the parameter holds, if values are given already.
     fn parameter(&mut self, number: u32) -> Option<ResultType>;
 

@@ -13,7 +13,7 @@ use std::cmp::Ordering;
 use collation::CollationId;
 use sqltype::number::{read_double, read_integer};
 use sqltype::temporal::{date_time_of_number, parse_date_time, time_of_number};
-use sqltype::{DateTime, Datum, SqlType, Time, TypeKind};
+use sqltype::{DateTime, Datum, Decimal, SqlType, Time, TypeKind};
 
 use crate::context::EvalContext;
 use crate::convert;
@@ -110,6 +110,9 @@ impl Comparison {
                 };
                 if domain == Domain::Integer && other == Kind::Text && integer_text(left, right) {
                     return Ok(Self::numbers(operation, Domain::Integer, left, right));
+                }
+                if domain == Domain::Decimal && other == Kind::Text && decimal_text(left, right) {
+                    return Ok(Self::numbers(operation, Domain::Decimal, left, right));
                 }
                 Self::numbers(operation, domain.max(other_domain), left, right)
             }
@@ -405,15 +408,39 @@ fn time_constant(constant: &mut Expression) -> bool {
     true
 }
 
-/// A constant text that is a whole number, beside a column of such: becomes the number.
-fn integer_text(left: &mut Expression, right: &mut Expression) -> bool {
+/// A column and a constant text.
+fn column_and_text<'e>(
+    left: &'e mut Expression,
+    right: &'e mut Expression,
+) -> Option<(&'e Expression, &'e mut Expression)> {
     let (column, text) = match left.as_constant() {
         Some(_) => (&*right, left),
         None => (&*left, right),
     };
-    if !matches!(column.node, Node::Column { .. } | Node::Outer { .. }) {
-        return false;
-    }
+    let is_column = matches!(column.node, Node::Column { .. } | Node::Outer { .. });
+    let is_text = matches!(text.as_constant(), Some(Datum::Bytes(_)));
+    (is_column && is_text).then_some((column, text))
+}
+
+/// A constant text that is a decimal with no more digits behind the point than the column beside it
+/// has: becomes the number.
+fn decimal_text(left: &mut Expression, right: &mut Expression) -> bool {
+    let Some((column, text)) = column_and_text(left, right) else { return false };
+    let Some(Datum::Bytes(bytes)) = text.as_constant() else { return false };
+    let of = &column.result.sql_type;
+    let fits = |number: &Decimal| {
+        number.round(of.decimals).compare(number).is_eq()
+            && number.encode(of.length, of.decimals).is_some()
+    };
+    let Some(number) = Decimal::parse(bytes).filter(fits) else { return false };
+    let sql_type = SqlType::decimal(number.precision(), number.scale());
+    *text = Expression::constant(Datum::Decimal(number), ResultType::of(sql_type, false));
+    true
+}
+
+/// A constant text that is a whole number, beside a column of such: becomes the number.
+fn integer_text(left: &mut Expression, right: &mut Expression) -> bool {
+    let Some((_, text)) = column_and_text(left, right) else { return false };
     let Some(Datum::Bytes(bytes)) = text.as_constant() else { return false };
     let read = read_integer(bytes);
     // Only what the floating-point comparison could not tell apart anyway is compared so.

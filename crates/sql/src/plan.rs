@@ -127,6 +127,11 @@ impl Environment for Planner<'_> {
         Some(self.session.type_of(&variable.value))
     }
 
+    fn is_variable_as(&mut self, name: &str, other: &SqlType) -> bool {
+        let variable = self.session.user_variable(name);
+        variable.is_some_and(|variable| parameter::says(&variable.value, other))
+    }
+
     fn parameter(&mut self, number: u32) -> Option<ResultType> {
         self.parameters.get(number as usize).cloned()
     }

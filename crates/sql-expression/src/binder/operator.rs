@@ -288,12 +288,24 @@ impl Binder<'_, '_> {
         *constant = self.settle(taken);
     }
 
-    /// Settles as what a parameter is compared with what is none.
+    /// A variable whose text says what a column holds is compared as the column is.
+    fn infer_variable(&mut self, variable: &mut Expression, column: &Expression) {
+        let Node::UserVariable(name) = &variable.node else { return };
+        let is_column = matches!(column.node, Node::Column { .. } | Node::Outer { .. });
+        if is_column && self.environment.is_variable_as(name, column.sql_type()) {
+            variable.result = ResultType { nullable: true, ..column.result.clone() };
+        }
+    }
+
+    /// Settles as what a parameter or a variable is compared with what is none.
     fn infer_parameter(&mut self, left: &mut Expression, right: &mut Expression) {
         let (parameter, other) = match (&left.node, &right.node) {
             (Node::Parameter(_), Node::Parameter(_)) => return,
             (Node::Parameter(_), _) => (left, right),
             (_, Node::Parameter(_)) => (right, left),
+            (Node::UserVariable(_), Node::UserVariable(_)) => return,
+            (Node::UserVariable(_), _) => return self.infer_variable(left, right),
+            (_, Node::UserVariable(_)) => return self.infer_variable(right, left),
             _ => return,
         };
         let Node::Parameter(number) = parameter.node else { return };

@@ -181,7 +181,7 @@ fn stored_key(scan: &TableScan, parameters: &[Datum]) -> StoredKey {
         if datum.is_null() {
             return StoredKey::NoRow;
         }
-        match key_value(datum, &of.sql_type) {
+        match key_value(datum, value.sql_type(), &of.sql_type) {
             KeyValue::Exact(value) => key.push(value),
             KeyValue::NoMatch => return StoredKey::NoRow,
             KeyValue::Unusable => return StoredKey::Unusable,

@@ -471,7 +471,7 @@ fn key_of(
     Ok(match (&datum, &sql_type.kind) {
         // Stored in UTC; what was read as a column of the same table may have the same form.
         (_, TypeKind::Timestamp) => timestamp_key(run, &datum),
-        _ => key_value(&datum, sql_type),
+        _ => key_value(&datum, expression.sql_type(), sql_type),
     })
 }
 

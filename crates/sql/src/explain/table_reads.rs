@@ -244,6 +244,7 @@ fn partitions(scan: &TableScan) -> Vec<String> {
             key.iter().zip(types).map(
                 |(value, sql_type)| match crate::catalog::key_value::key_value(
                     value.as_constant()?,
+                    value.sql_type(),
                     sql_type,
                 ) {
                     crate::catalog::key_value::KeyValue::Exact(value) => Some(value),

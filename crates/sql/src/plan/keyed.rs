@@ -84,7 +84,7 @@ pub(super) fn plan(
         bound.outputs.iter().map(|output| output.expression.clone()).collect()
     };
     // Of the rows of EXISTS one with each key is enough, unless more is asked of them.
-    if whole || exists && residual.is_empty() {
+    if whole || exists && residual.is_empty() && keys.iter().all(groups_equal_ones) {
         let windows = (width + bound.aggregates.len()) as u32;
         outputs.iter_mut().for_each(|output| output.place(width as u32, windows));
         let above = by.iter().chain(&outputs);
@@ -147,6 +147,14 @@ pub(super) fn tie(condition: &Expression) -> Option<HashKey> {
     Some(HashKey { left, right, comparison: compare.comparison, null_safe })
 }
 
+/// Whether the values of a group of the right side are equal for the comparison: texts that are equal
+/// under their own collation may not be under another, nor as numbers.
+fn groups_equal_ones(key: &HashKey) -> bool {
+    let expression = &key.right.expression;
+    let is_text = expression.result.is_text() || expression.sql_type().kind.is_string();
+    !is_text || groups_as_it_compares(key)
+}
+
 /// Whether values of the right side that compare as equal are one group: a number as text is not.
 fn groups_as_it_compares(key: &HashKey) -> bool {
     let expression = &key.right.expression;
@@ -155,7 +163,10 @@ fn groups_as_it_compares(key: &HashKey) -> bool {
     match key.comparison {
         Comparison::Int => whole,
         Comparison::Decimal => whole || *kind == TypeKind::Decimal,
-        Comparison::Double => whole || matches!(kind, TypeKind::Float | TypeKind::Double),
+        // Several numbers of 64 bits are one floating-point number.
+        Comparison::Double => {
+            whole && *kind != TypeKind::BigInt || matches!(kind, TypeKind::Float | TypeKind::Double)
+        }
         Comparison::Text(id) => result.is_text() && expression.sql_type().collation == id,
         Comparison::DateTime => matches!(kind, TypeKind::Date | TypeKind::DateTime),
         Comparison::Time => *kind == TypeKind::Time,

@@ -10,7 +10,8 @@
 use std::mem::{Discriminant, discriminant};
 
 use sql_expression::{Expression, Node, ResultType};
-use sqltype::temporal::parse_date_time;
+use sqltype::number::read_integer;
+use sqltype::temporal::{parse_date_time, parse_time};
 use sqltype::{Datum, SqlType, TypeKind};
 
 use crate::session::planning::PlanningView;
@@ -159,6 +160,16 @@ pub(crate) fn type_in_change(session: PlanningView<'_>, value: &Datum) -> Result
         result.sql_type = SqlType::decimal(DIGITS, scale);
     }
     result
+}
+
+/// Whether a value is a text that says a whole number or a time, beside a column of such.
+pub(crate) fn says(value: &Datum, other: &SqlType) -> bool {
+    let Datum::Bytes(text) = value else { return false };
+    if other.kind.is_integer() {
+        let read = read_integer(text);
+        return read.is_whole && !read.is_out_of_range;
+    }
+    other.kind == TypeKind::Time && parse_time(text).is_some_and(|parsed| !parsed.garbage)
 }
 
 /// As what a value is compared with something of this type: a text that is a number or a moment

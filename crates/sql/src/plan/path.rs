@@ -12,8 +12,7 @@ mod distribution;
 
 use std::rc::Rc;
 
-use collation::CollationId;
-use sql_expression::{BinaryOp, Comparison, Expression, InList, Node, Volatility};
+use sql_expression::{Between, BinaryOp, Comparison, Expression, InList, Node, Volatility};
 use sqltype::{Datum, TypeKind};
 
 use crate::catalog::{KeyDefinition, KeyKind, TableDefinition};
@@ -411,10 +410,12 @@ fn facts_of(target: &Target<'_>, condition: &Expression) -> Vec<(usize, Fact)> {
                 (&compare.right, &compare.left, flipped),
             ];
             for (column, value, op) in sides {
-                let collation = collation_of(compare.comparison);
-                let Some(at) = column_of(target, column, collation) else { continue };
-                let exact = compare.comparison.sees_more_digits(column, value);
-                if exact || !is_usable(target, value) {
+                let comparison = compare.comparison;
+                let Some(at) = column_of(target, column, comparison) else { continue };
+                let exact = comparison.sees_more_digits(column, value);
+                let is_bound = !matches!(op, Some(BinaryOp::Equal | BinaryOp::NullSafeEqual));
+                let fits = !is_bound || is_in_order(target, at, comparison);
+                if exact || !fits || !is_usable(target, value) {
                     continue;
                 }
                 let value = value.clone();
@@ -437,11 +438,12 @@ fn facts_of(target: &Target<'_>, condition: &Expression) -> Vec<(usize, Fact)> {
             if between.low.holds_quotient() || between.high.holds_quotient() {
                 return Vec::new();
             }
-            let (at, other) = (
-                column_of(target, &between.operand, collation_of(*low)),
-                column_of(target, &between.operand, collation_of(*high)),
-            );
-            match at.filter(|_| other.is_some()) {
+            let operand = &between.operand;
+            let (at, other) = (column_of(target, operand, *low), column_of(target, operand, *high));
+            let in_order =
+                |at: &usize| is_in_order(target, *at, *low) && is_in_order(target, *at, *high);
+            let sees_all = !merges_numbers(between);
+            match at.filter(|at| other.is_some() && in_order(at) && sees_all) {
                 Some(at) if is_usable(target, &between.low) && is_usable(target, &between.high) => {
                     vec![
                         (at, Fact::Low(between.low.clone(), true)),
@@ -463,7 +465,7 @@ fn facts_of(target: &Target<'_>, condition: &Expression) -> Vec<(usize, Fact)> {
             place.filter(nullable).map(|at| (at, Fact::NullSafe(null))).into_iter().collect()
         }
         Node::Like(like) if !like.negated && is_usable(target, &like.pattern) => {
-            let at = column_of(target, &like.operand, Some(like.collation));
+            let at = column_of(target, &like.operand, Comparison::Text(like.collation));
             // Numbers and dates are compared with the pattern as texts, which sort otherwise.
             let at = at.filter(|_| like.operand.sql_type().kind.is_text());
             let pattern = Pattern { value: like.pattern.clone(), escape: like.escape };
@@ -481,8 +483,7 @@ fn list_fact(target: &Target<'_>, list: &InList) -> Option<(usize, Fact)> {
     if list.list.len() > RANGES_MAX {
         return None;
     }
-    let column =
-        |comparison: &Comparison| column_of(target, &list.operand, collation_of(*comparison));
+    let column = |comparison: &Comparison| column_of(target, &list.operand, *comparison);
     let fits = |(value, comparison): &(Expression, Comparison)| {
         is_usable(target, value) && column(comparison).is_some()
     };
@@ -545,32 +546,47 @@ fn flip(op: BinaryOp) -> Option<BinaryOp> {
     })
 }
 
-/// The table's column that an expression is, if an index over it sorts as the comparison does: text
-/// under the column's own collation. Other types are looked at when the value is known.
+/// The table's column that an expression is, if an index over it finds what is equal in this
+/// comparison: text under the column's own collation. Other types are looked at when the value is
+/// known.
 fn column_of(
     target: &Target<'_>,
     expression: &Expression,
-    collation: Option<CollationId>,
+    comparison: Comparison,
 ) -> Option<usize> {
     let place = match expression.as_column() {
         Some(place) => place.checked_sub(target.offset)? as usize,
         None => target.definition.computed_column(expression, target.offset)?,
     };
     let column = target.definition.columns.get(place)?;
-    let fits = if column.sql_type.kind.is_text() {
-        collation == Some(column.sql_type.collation)
-    } else {
-        collation.is_none() || !matches!(column.sql_type.kind, TypeKind::Json)
+    let fits = match comparison {
+        Comparison::Json => false,
+        _ if column.sql_type.kind.is_text() => {
+            comparison == Comparison::Text(column.sql_type.collation)
+        }
+        _ => column.sql_type.kind != TypeKind::Json,
     };
     fits.then_some(place)
 }
 
-/// The collation of a comparison of text.
-fn collation_of(comparison: Comparison) -> Option<CollationId> {
-    match comparison {
-        Comparison::Text(collation) => Some(collation),
-        _ => None,
-    }
+/// Whether an index over a column, of which [`column_of`] has said that it finds what is equal, has
+/// the order of the comparison: that of a time as text is not the order of times.
+fn is_in_order(target: &Target<'_>, column: usize, comparison: Comparison) -> bool {
+    let is_text = target.definition.columns[column].sql_type.kind.is_text();
+    is_text || !matches!(comparison, Comparison::Text(_))
+}
+
+/// Whether whole numbers or decimals of many digits are compared as floating-point numbers, of which
+/// several may be one: as both bounds are compared alike, this is so if one of them is a text.
+fn merges_numbers(between: &Between) -> bool {
+    let has_many_digits = |side: &Expression| {
+        let of = side.sql_type();
+        let is_short = matches!(side.as_constant(), Some(Datum::Int(v)) if v.abs() < 1 << 50);
+        !is_short && (of.kind == TypeKind::BigInt || of.kind == TypeKind::Decimal)
+    };
+    between.comparisons.contains(&Comparison::Double)
+        && has_many_digits(&between.operand)
+        && [&between.low, &between.high].into_iter().any(has_many_digits)
 }
 
 /// Whether a value is known before the table is read, and stays while it is.

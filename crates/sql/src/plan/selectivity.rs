@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use sql_expression::{BinaryOp, EvalContext, Expression, Like, Node, Volatility};
-use sqltype::Datum;
+use sqltype::{Datum, SqlType};
 
 use crate::catalog::TableDefinition;
 use crate::catalog::key_value::{KeyValue, key_value};
@@ -123,25 +123,35 @@ impl ColumnOf {
     }
 
     /// A value as a key of the column, if stored values compare with it as keys do.
-    fn key(&self, value: &Datum) -> Option<Box<[u8]>> {
+    fn key(&self, value: &Given<'_>) -> Option<Box<[u8]>> {
         let column = &self.definition.columns[self.at];
-        match key_value(value, &column.sql_type) {
+        match key_value(&value.datum, value.sql_type, &column.sql_type) {
             KeyValue::Exact(value) => key_of(&self.definition.table, column.column, &value),
             KeyValue::NoMatch | KeyValue::Unusable => None,
         }
     }
 
     /// The share of rows with this value.
-    fn equal_to(&self, value: &Datum) -> Option<f64> {
+    fn equal_to(&self, value: &Given<'_>) -> Option<f64> {
         let (values, column) = self.known()?;
         values.equal_to(column.column, &self.key(value)?)
     }
 
     /// The share of rows below a value, or up to it.
-    fn below(&self, value: &Datum, inclusive: bool) -> Option<f64> {
+    fn below(&self, value: &Given<'_>, inclusive: bool) -> Option<f64> {
         let (values, column) = self.known()?;
         values.below(column.column, &self.key(value)?, inclusive)
     }
+}
+
+/// A value that is known, and its type.
+struct Given<'e> {
+    datum: Datum,
+    sql_type: &'e SqlType,
+}
+
+fn given<'e>(expression: &'e Expression, columns: &dyn Columns) -> Option<Given<'e>> {
+    Some(Given { datum: columns.value(expression)?, sql_type: expression.sql_type() })
 }
 
 /// The share of rows that meets all of these conditions.
@@ -179,7 +189,7 @@ fn bounds(condition: &Expression, columns: &dyn Columns) -> Option<(u32, f64, f6
                 (&compare.right, &compare.left, flipped(compare.op))
             };
             let column = columns.column(side)?;
-            let value = columns.value(value)?;
+            let value = given(value, columns)?;
             let all = 1.0 - column.nulls()?;
             let (low, high) = match op {
                 BinaryOp::Less => (0.0, column.below(&value, false)?),
@@ -192,8 +202,8 @@ fn bounds(condition: &Expression, columns: &dyn Columns) -> Option<(u32, f64, f6
         }
         Node::Between(between) if !between.negated => {
             let column = columns.column(&between.operand)?;
-            let low = column.below(&columns.value(&between.low)?, false)?;
-            (&between.operand, low, column.below(&columns.value(&between.high)?, true)?)
+            let low = column.below(&given(&between.low, columns)?, false)?;
+            (&between.operand, low, column.below(&given(&between.high, columns)?, true)?)
         }
         Node::Like(like) if !like.negated => {
             let (low, high) = of_prefix(like, columns)?;
@@ -264,8 +274,8 @@ pub(crate) fn of(condition: &Expression, columns: &dyn Columns) -> f64 {
         Node::Between(between) if between.negated => {
             let known = || {
                 let column = columns.column(&between.operand)?;
-                let low = column.below(&columns.value(&between.low)?, false)?;
-                let high = column.below(&columns.value(&between.high)?, true)?;
+                let low = column.below(&given(&between.low, columns)?, false)?;
+                let high = column.below(&given(&between.high, columns)?, true)?;
                 Some((1.0 - column.nulls()? - (high - low)).clamp(0.0, 1.0))
             };
             known().unwrap_or(BETWEEN)
@@ -274,8 +284,8 @@ pub(crate) fn of(condition: &Expression, columns: &dyn Columns) -> f64 {
         Node::InList(list) => {
             let listed = columns.column(&list.operand).and_then(|column| {
                 let nulls = column.nulls()?;
-                let one = |value: &Expression| match columns.value(value) {
-                    Some(Datum::Null) => 0.0,
+                let one = |value: &Expression| match given(value, columns) {
+                    Some(value) if value.datum.is_null() => 0.0,
                     Some(value) => column.equal_to(&value).unwrap_or(0.0),
                     None => (1.0 - nulls) / column.distinct().unwrap_or(DISTINCT).max(1.0),
                 };
@@ -300,7 +310,7 @@ fn of_value(left: &Expression, right: &Expression, columns: &dyn Columns) -> f64
         if columns.column(value).is_some() {
             break;
         }
-        if let Some(share) = columns.value(value).and_then(|value| column.equal_to(&value)) {
+        if let Some(share) = given(value, columns).and_then(|value| column.equal_to(&value)) {
             return share;
         }
         if let (Some(nulls), Some(distinct)) = (column.nulls(), column.distinct()) {

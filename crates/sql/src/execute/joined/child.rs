@@ -325,7 +325,7 @@ fn key_part(
         let from = columns.get(place as usize)?.as_ref()?;
         return is_same_key(&from.sql_type, column).then_some(KeyPart::Place(from.column.0));
     }
-    match key_value(value.as_constant()?, column) {
+    match key_value(value.as_constant()?, value.sql_type(), column) {
         KeyValue::Exact(value) => Some(KeyPart::Constant(value)),
         KeyValue::NoMatch | KeyValue::Unusable => None,
     }

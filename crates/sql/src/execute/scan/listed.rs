@@ -124,9 +124,11 @@ pub(super) async fn locate(
         return Ok(None);
     }
     let sql_type = &scan.definition.columns[column].sql_type;
+    let SubqueryKind::Quantified { columns, .. } = &subquery.kind else { return Ok(None) };
+    let from = &columns[0].sql_type;
     let mut values: Vec<Value> = Vec::with_capacity(listed.rows().len());
     for datum in listed.rows().iter().filter_map(|row| row.first()).filter(|d| !d.is_null()) {
-        match key_value(datum, sql_type) {
+        match key_value(datum, from, sql_type) {
             KeyValue::Exact(value) => values.push(value),
             KeyValue::NoMatch => {}
             KeyValue::Unusable => return Ok(None),
