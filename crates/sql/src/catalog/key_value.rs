@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use model::Value;
-use sqltype::number::read_double;
+use sqltype::number::{read_double, read_integer};
 use sqltype::temporal::{parse_date_time, parse_time};
 use sqltype::{DateTime, Datum, Decimal, SqlType, TypeKind, member_number, storage};
 
@@ -18,11 +18,11 @@ pub(crate) enum KeyValue {
     Unusable,
 }
 
-/// The key that stands for `column = datum`. `datum` is of the type `from`, and not NULL. A text that
-/// a number column is compared with by its own type, as parameters are, has that type.
+/// The key that stands for `column = datum`. `datum` is of the type `from`, and not NULL. A text
+/// that a number column is compared with by its own type, as parameters are, has that type.
 pub(crate) fn key_value(datum: &Datum, from: &SqlType, column: &SqlType) -> KeyValue {
     match &column.kind {
-        kind if is_number(kind) => match as_number(datum, from) {
+        kind if is_number(kind) => match as_number(datum, from, column) {
             Some(number) => number_key(&number, column),
             None => KeyValue::Unusable,
         },
@@ -59,7 +59,11 @@ fn is_number(kind: &TypeKind) -> bool {
 
 /// What a value is beside a number: an ENUM or SET the number of its members, a text a
 /// floating-point number. Nothing for a text that is not a number as a whole: comparing it warns.
-fn as_number<'d>(datum: &'d Datum, from: &SqlType) -> Option<Cow<'d, Datum>> {
+///
+/// A text that says a whole number finds that number in an index, as in MySQL, whatever its length:
+/// floating-point numbers would take several numbers of more than 15 digits for it, and finding
+/// these would read the whole table for each text.
+fn as_number<'d>(datum: &'d Datum, from: &SqlType, column: &SqlType) -> Option<Cow<'d, Datum>> {
     let Datum::Bytes(text) = datum else { return Some(Cow::Borrowed(datum)) };
     if let Some(number) = member_number(text, from) {
         return Some(Cow::Owned(Datum::UInt(number)));
@@ -67,9 +71,16 @@ fn as_number<'d>(datum: &'d Datum, from: &SqlType) -> Option<Cow<'d, Datum>> {
     if is_number(&from.kind) {
         return Decimal::parse(text).map(|number| Cow::Owned(Datum::Decimal(number)));
     }
+    let whole = read_integer(text);
+    if column.kind.is_integer() && whole.is_whole && !whole.is_out_of_range {
+        return Some(Cow::Owned(match u64::try_from(whole.value) {
+            Ok(number) => Datum::UInt(number),
+            Err(_) => Datum::Int(i64::try_from(whole.value).ok()?),
+        }));
+    }
     let read = read_double(text);
     let is_read = read.is_whole && !read.is_out_of_range;
-    is_read.then(|| Cow::Owned(Datum::Double(read.value)))
+    is_read.then_some(Cow::Owned(Datum::Double(read.value)))
 }
 
 fn number_key(number: &Datum, column: &SqlType) -> KeyValue {
@@ -208,8 +219,10 @@ mod tests {
             (Datum::text("5x"), &text, &int, Unusable),
             (Datum::text(""), &text, &int, Unusable),
             (Datum::Double(7.0), &double, &int, Exact(Value::Int(7))),
+            // A text that says a whole number finds that one.
+            (Datum::text(huge), &text, &big, Exact(Value::Int(9007199254740993))),
+            (Datum::text("9007199254740993.0"), &text, &big, Unusable),
             // Other numbers are the same floating-point number.
-            (Datum::text(huge), &text, &big, Unusable),
             (Datum::Double(9007199254740992.0), &double, &big, Unusable),
             // It is compared as the column is, as it is a parameter.
             (Datum::text(huge), &big, &big, Exact(Value::Int(9007199254740993))),
