@@ -53,8 +53,9 @@ use crate::execute::dry_run::DryRun;
 use crate::execute::kept::Kept;
 use crate::execute::run::Run;
 use crate::execute::statement_plan::{PlanKind, StatementPlan};
-use crate::plan::operator::{Formula, QueryPlan};
-use crate::plan::parameter;
+use crate::logical::formula::Formula;
+use crate::logical::parameter;
+use crate::plan::operator::QueryPlan;
 use crate::plan::planner::Planner;
 use crate::result::{Outcome, ResultWriter};
 use crate::session::Session;
@@ -123,8 +124,8 @@ fn plan_with_tables(
 ) -> Result<(Planned, Vec<TableId>), SqlError> {
     let mut planner = Planner::new(session, parameters);
     let plan = Rc::new(planner.query(query)?);
-    let tables = planner.tables.iter().map(|(table, _)| *table).collect();
-    let kept = if planner.once || query.into.is_some() {
+    let tables = planner.binding.tables.iter().map(|(table, _)| *table).collect();
+    let kept = if planner.binding.once || query.into.is_some() {
         None
     } else {
         let kind = match point::select(&plan) {
@@ -256,8 +257,8 @@ pub(crate) async fn value(
     session.pauses.look()?;
     let mut planner = Planner::new(session, parameters);
     let scope = Scope::new(None);
-    let expression = Binder::new(&scope, &mut planner).bind(expr, Clause::Value)?;
-    let subplans = planner.take_subplans();
+    let expression = Binder::new(&scope, &mut planner.binding).bind(expr, Clause::Value)?;
+    let subplans = planner.take_subplans(&[])?;
     let formula = Formula::new(expression);
     let mut run = Run::new(session, parameters);
     run.add_subplans(&subplans);

@@ -131,7 +131,7 @@ impl Subject {
             }
             Statement::Insert(insert) => {
                 let word = if insert.replace { "REPLACE" } else { "INSERT" };
-                let name = planner.definition(&insert.table)?.name.clone();
+                let name = planner.binding.definition(&insert.table)?.name.clone();
                 into = Some((word, name));
                 match &insert.source {
                     ast::InsertSource::Query(query) => planner.query(query)?,
@@ -145,7 +145,7 @@ impl Subject {
             }
             _ => return Err(SqlError::not_supported("EXPLAIN of this statement")),
         };
-        let tables = planner.tables.iter().map(|(table, _)| *table).collect();
+        let tables = planner.binding.tables.iter().map(|(table, _)| *table).collect();
         Ok(Self { plan, kind, into, tables })
     }
 }
@@ -336,7 +336,7 @@ impl Explainer<'_> {
 
     /// What an operator's expressions say, as text.
     fn words(&self, operator: &Operator) -> Vec<String> {
-        let formulas = |formulas: &[crate::plan::operator::Formula]| -> Vec<String> {
+        let formulas = |formulas: &[crate::logical::formula::Formula]| -> Vec<String> {
             formulas.iter().map(|formula| self.text(&formula.expression)).collect()
         };
         match operator {
@@ -352,7 +352,7 @@ impl Explainer<'_> {
             }
             Operator::Aggregate(aggregate) => formulas(&aggregate.group),
             Operator::Sort { keys, .. } => {
-                let key = |key: &crate::plan::operator::SortBy| {
+                let key = |key: &crate::logical::formula::SortBy| {
                     let descending = if key.descending { " DESC" } else { "" };
                     format!("{}{descending}", self.text(&key.formula.expression))
                 };

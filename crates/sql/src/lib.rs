@@ -43,6 +43,7 @@ mod insert_id;
 mod kernel;
 mod large;
 mod link;
+mod logical;
 mod measures;
 mod memory;
 mod mover;

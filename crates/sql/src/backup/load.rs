@@ -39,7 +39,7 @@ use crate::claim::Claims;
 use crate::ddl::restore;
 use crate::execute::row::RowMaker;
 use crate::kernel::{Failure, Kernel};
-use crate::plan::planner::Planner;
+use crate::logical::binder::QueryBinder;
 use crate::result::{Outcome, ResultWriter};
 use crate::session::Session;
 use fill::{Destination, Filler};
@@ -449,7 +449,7 @@ impl Work<'_> {
         let is_checked =
             session.variables.foreign_key_checks && known.len() < definition.foreign_keys.len();
         let maker = if is_checked {
-            Some(RowMaker::new(&mut Planner::new(session, &[]), &definition, false)?)
+            Some(RowMaker::new(&mut QueryBinder::new(session, &[]), &definition, false)?)
         } else {
             None
         };

@@ -395,9 +395,9 @@ mod tests {
         let parsed = sql_parser::parse_at(query.as_bytes(), 0, mode).unwrap();
         let sql_parser::ast::Statement::Do(expressions) = parsed.statement else { unreachable!() };
         let mut scope = Scope::new(None);
-        let columns = crate::plan::from::definition_columns(definition, "k");
+        let columns = crate::logical::from::definition_columns(definition, "k");
         scope.add(ScopeTable { name: "k".into(), columns, ..ScopeTable::default() });
-        let mut planner = crate::plan::planner::Planner::new(&harness.session, &[]);
+        let mut planner = crate::logical::binder::QueryBinder::new(&harness.session, &[]);
         Binder::new(&scope, &mut planner).bind(&expressions[0], Clause::Where).unwrap()
     }
 

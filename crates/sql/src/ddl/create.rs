@@ -22,8 +22,8 @@ use crate::catalog::draft::Draft;
 use crate::catalog::names::{TableName, check_table_name};
 use crate::catalog::{KeyKind, column_named, error, kernel_form};
 use crate::execute;
-use crate::plan::planner::Planner;
-use crate::plan::shape::selected;
+use crate::logical::binder::QueryBinder;
+use crate::logical::shape::selected;
 use crate::result::Outcome;
 use crate::session::Session;
 
@@ -193,7 +193,7 @@ pub(super) fn draft_of_query(
     body: &TableBody,
     select: &CreateSelect,
 ) -> Result<(Draft, Vec<String>), SqlError> {
-    let columns = Planner::new(session, &[]).query(&select.query)?.columns;
+    let columns = QueryBinder::new(session, &[]).bind_query(&select.query, None)?.columns;
     let mut draft = draft_of(session, name, body)?;
     for column in &columns {
         // A column that is declared too has the declared type.

@@ -45,7 +45,7 @@ use crate::execute::row::RowMaker;
 use crate::execute::run::Run;
 use crate::kernel::{Failure, Kernel};
 use crate::large::size_of;
-use crate::plan::planner::Planner;
+use crate::logical::binder::QueryBinder;
 use crate::result::Outcome;
 use crate::session::Session;
 use crate::statistics::store;
@@ -261,7 +261,7 @@ fn copy_to<'a>(
     let definition = session.shared.definitions.of(table)?;
     let definition =
         Rc::new(TableDefinition { name: name.name.clone(), ..TableDefinition::clone(&definition) });
-    let maker = RowMaker::new(&mut Planner::new(session, &[]), &definition, false)?;
+    let maker = RowMaker::new(&mut QueryBinder::new(session, &[]), &definition, false)?;
     Ok(Copy::new(altered, definition, maker))
 }
 

@@ -13,8 +13,9 @@ use super::step::{refused, request, user_table, warn};
 use crate::catalog::error;
 use crate::catalog::names::{TableName, check_table_name};
 use crate::catalog::view::{self, is_view};
+use crate::logical::binder::QueryBinder;
+use crate::logical::view::kept_form;
 use crate::plan::planner::Planner;
-use crate::plan::view::kept_form;
 use crate::result::Outcome;
 use crate::session::Session;
 
@@ -37,9 +38,11 @@ pub(super) async fn create(
         }
         _ => {}
     }
-    let mut planner = Planner::new(session, &[]);
-    let query = kept_form(&mut planner, &name, create)?;
+    let mut binding = QueryBinder::new(session, &[]);
+    let query = kept_form(&mut binding, &name, create)?;
     let mut kept = create.clone();
+    // What cannot be planned is no view.
+    Planner::new(session, &[]).query(&query)?;
     *kept.query = query;
     kept.name = ObjectName { schema: None, name: create.name.name.clone() };
     if matches!(kept.definer, None | Some(Account::CurrentUser)) {

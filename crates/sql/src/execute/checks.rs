@@ -5,7 +5,8 @@ use sql_expression::Obstacle;
 use crate::execute::pushdown;
 use crate::execute::run::Run;
 use crate::execute::scan::{COMPARISONS_MAX, in_kernel, kernel_columns, no_program};
-use crate::plan::operator::{AccessPath, Formula, TableScan};
+use crate::logical::formula::Formula;
+use crate::plan::operator::{AccessPath, TableScan};
 
 /// Who checks a condition of a scan.
 #[derive(Clone, Debug, PartialEq, Eq)]

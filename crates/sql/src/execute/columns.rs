@@ -42,7 +42,8 @@ use crate::execute::columns::source::SourceCursor;
 
 use crate::execute::run::Run;
 use crate::execute::{joined as in_data_nodes, pushdown};
-use crate::plan::operator::{AccessPath, Formula, Operator, PlanNode, TableScan};
+use crate::logical::formula::Formula;
+use crate::plan::operator::{AccessPath, Operator, PlanNode, TableScan};
 
 /// Rows of a table from which on subqueries over large tables are told them at once.
 const ASKING_ROWS: u64 = 32;

@@ -14,7 +14,8 @@ use sqltype::Datum;
 use super::run::Run;
 use crate::catalog::system::NAMES_COLLATION;
 use crate::information::virtual_table::Hints;
-use crate::plan::operator::{Formula, VirtualScan};
+use crate::logical::formula::Formula;
+use crate::plan::operator::VirtualScan;
 
 /// What the conditions of a scan say about the rows wanted.
 pub(super) async fn hints(run: &mut Run<'_>, scan: &VirtualScan) -> Result<Hints, SqlError> {

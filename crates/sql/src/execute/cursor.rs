@@ -23,8 +23,9 @@ use crate::execute::kept::Kept;
 use crate::execute::run::{Boxed, Run};
 use crate::execute::scan::TableCursor;
 use crate::execute::spilled::distinct::Distinct;
+use crate::logical::formula::{Formula, SetKind};
 use crate::memory::Held;
-use crate::plan::operator::{DerivedScan, Formula, Operator, PlanNode, SetKind};
+use crate::plan::operator::{DerivedScan, Operator, PlanNode};
 use crate::rows::{Row, memory_of};
 use crate::spill::rows::RowReader;
 

@@ -25,8 +25,9 @@ use crate::execute::cursor::step::computed;
 use crate::execute::cursor::{Work, columns_once};
 use crate::execute::run::Run;
 use crate::execute::scan::{Found, TableCursor, datum_of_ref, limits};
+use crate::logical::formula::{Bounds, Formula, SortBy};
 use crate::memory::Held;
-use crate::plan::operator::{Bounds, Formula, Operator, QueryPlan, SortBy, TableScan};
+use crate::plan::operator::{Operator, QueryPlan, TableScan};
 use crate::result::{Given, ResultWriter};
 use crate::rows::Row;
 

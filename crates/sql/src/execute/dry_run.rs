@@ -24,8 +24,9 @@ use crate::execute::cursor::step;
 use crate::execute::cursor::{Cursor, Work, group, open, work_on_rows};
 use crate::execute::joined::{JoinedScan, LookedUp};
 use crate::execute::run::Run;
+use crate::logical::formula::Formula;
 use crate::plan::operator::{
-    AccessPath, Aggregate, Formula, HashKey, Keyed, Operator, PlanNode, QueryPlan, TableScan,
+    AccessPath, Aggregate, HashKey, Keyed, Operator, PlanNode, QueryPlan, TableScan,
 };
 use crate::plan::operator_id::{OperatorId, PerOperator};
 use crate::plan::outer::for_each_outer;

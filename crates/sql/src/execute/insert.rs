@@ -32,9 +32,10 @@ use crate::execute::run::Run;
 use crate::execute::scan::datum_of;
 use crate::insert_id::{InsertId, RowId, StoredIds};
 use crate::large::read::complete_locked;
-use crate::plan::from::definition_columns;
-use crate::plan::merge::InsertThrough;
-use crate::plan::operator::{Formula, Operator, QueryPlan, Subplan};
+use crate::logical::formula::Formula;
+use crate::logical::from::definition_columns;
+use crate::logical::merge::InsertThrough;
+use crate::plan::operator::{Operator, QueryPlan, Subplan};
 use crate::plan::planner::Planner;
 use crate::prepared::cache::datum_of_row_literal;
 use crate::result::Outcome;
@@ -129,7 +130,7 @@ pub(crate) fn plan(
         return Err(SqlError::not_supported("INSERT ... PARTITION"));
     }
     let verb = if insert.replace { "REPLACE" } else { "INSERT" };
-    match planner.insert_through_view(insert, verb)? {
+    match planner.binding.insert_through_view(insert, verb)? {
         Some(through) => {
             let mut planned = plan_into_table(planner, &through.insert, Some(&through))?;
             planned.maker.view_check = through.check;
@@ -145,8 +146,8 @@ fn plan_into_table(
     insert: &ast::Insert,
     through: Option<&InsertThrough>,
 ) -> Result<InsertPlan, SqlError> {
-    let definition = planner.definition(&insert.table)?;
-    let maker = RowMaker::new(planner, &definition, insert.ignore)?;
+    let definition = planner.binding.definition(&insert.table)?;
+    let maker = RowMaker::new(&mut planner.binding, &definition, insert.ignore)?;
     let columns = columns_of(&definition, insert)?;
     let (mut duplicates, mut extended) = (Duplicates::default(), None);
     let target = Target { definition: &definition, through };
@@ -157,7 +158,7 @@ fn plan_into_table(
     let scope = target.scope();
     let source = match &insert.source {
         InsertSource::Values(rows) => {
-            let mut binder = Binder::new(&scope, planner);
+            let mut binder = Binder::new(&scope, &mut planner.binding);
             let mut bound = Vec::with_capacity(rows.len());
             for (number, row) in rows.iter().enumerate() {
                 // `VALUES ()` is a row of defaults.
@@ -178,20 +179,20 @@ fn plan_into_table(
         InsertSource::Literals(width) if *width as usize == columns.len() => Source::Literals,
         InsertSource::Literals(_) => return Err(SqlError::of::<1136>(&[&1])),
         InsertSource::Query(query) => {
-            let others = std::mem::take(&mut planner.tables);
-            let plan = planner.query(query)?;
-            if plan.columns.len() != columns.len() {
+            let others = std::mem::take(&mut planner.binding.tables);
+            let bound = planner.binding.bind_query(query, None)?;
+            if bound.columns.len() != columns.len() {
                 return Err(SqlError::of::<1136>(&[&1]));
             }
             let plan = match &extended {
                 Some(query) => planner.query(query)?,
-                None => plan,
+                None => planner.plan_of(bound)?,
             };
             let target = definition.table.id;
-            let reads = planner.tables.iter().any(|(table, _)| *table == target);
+            let reads = planner.binding.tables.iter().any(|(table, _)| *table == target);
             for table in others {
-                if !planner.tables.contains(&table) {
-                    planner.tables.push(table);
+                if !planner.binding.tables.contains(&table) {
+                    planner.binding.tables.push(table);
                 }
             }
             let plan = Rc::new(plan.with_all_digits());
@@ -199,7 +200,7 @@ fn plan_into_table(
             Source::Query(QuerySource { plan, streams })
         }
     };
-    let subplans = planner.take_subplans();
+    let subplans = planner.take_subplans(&[])?;
     let replace = insert.replace;
     Ok(InsertPlan { maker, columns, source, duplicates, subplans, replace })
 }

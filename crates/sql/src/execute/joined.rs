@@ -37,9 +37,8 @@ use crate::execute::pushdown::{self, GroupProgram, untranslated};
 use crate::execute::run::Run;
 use crate::execute::scan::{Located, asked, locate};
 use crate::kernel::{Failure, Scan};
-use crate::plan::operator::{
-    AccessPath, Aggregate, Formula, Operator, PlanNode, TableScan, places_of,
-};
+use crate::logical::formula::Formula;
+use crate::plan::operator::{AccessPath, Aggregate, Operator, PlanNode, TableScan, places_of};
 use crate::plan::operator_id::OperatorId;
 
 use chain::{Chain, Step, are_many};

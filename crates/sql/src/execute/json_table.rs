@@ -12,9 +12,9 @@ use sqltype::json::Json;
 
 use crate::execute::kept::Kept;
 use crate::execute::run::Run;
+use crate::logical::json_levels::{JsonColumn, JsonColumnKind, JsonTable, Level, Response};
+use crate::logical::json_table::{Misfit, converted};
 use crate::memory::Held;
-use crate::plan::json_table::{Misfit, converted};
-use crate::plan::operator::json_table::{JsonColumn, JsonColumnKind, JsonTable, Level, Response};
 use crate::rows::{Row, memory_of_row};
 
 /// What errors say that too much of is kept.

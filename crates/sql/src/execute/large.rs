@@ -19,7 +19,7 @@ use crate::catalog::large::is_large;
 use crate::execute::run::Run;
 use crate::execute::scan::fill;
 use crate::large::size_of;
-use crate::plan::from_table::{FromTable, Source};
+use crate::logical::from_table::{FromTable, Source};
 use crate::plan::operator::TableScan;
 use crate::rows::Row;
 

@@ -41,10 +41,10 @@ use crate::insert_id::{InsertId, RowId, StoredIds};
 use crate::kernel::Kernel;
 use crate::link::Link;
 use crate::link::packet::packet_of_file;
+use crate::logical::binder::QueryBinder;
+use crate::logical::formula::Formula;
+use crate::logical::from::definition_columns;
 use crate::memory::Held;
-use crate::plan::from::definition_columns;
-use crate::plan::operator::Formula;
-use crate::plan::planner::Planner;
 use crate::result::{Outcome, ResultWriter};
 use crate::rows::Row;
 use crate::sequences::Spacing;
@@ -70,16 +70,16 @@ pub(crate) async fn load_data(
 ) -> Result<Outcome, SqlError> {
     check_allowed(session, load, out)?;
     let charset = charset_of(session, load)?;
-    let mut planner = Planner::new(session, &[]);
-    let definition = planner.insertable(&load.table, "LOAD")?;
+    let mut binding = QueryBinder::new(session, &[]);
+    let definition = binding.insertable(&load.table, "LOAD")?;
     let lenient = load.local || load.duplicates == Some(LoadDuplicates::Ignore);
-    let maker = RowMaker::new(&mut planner, &definition, lenient)?;
+    let maker = RowMaker::new(&mut binding, &definition, lenient)?;
     let targets = targets_of(&definition, &load.columns)?;
     let mut scope = Scope::new(None);
     let schema = Some(definition.database.as_str().into());
     let columns = definition_columns(&definition, &definition.name);
     scope.add(ScopeTable { schema, name: definition.name.as_str().into(), columns, offset: 0 });
-    let mut binder = Binder::new(&scope, &mut planner);
+    let mut binder = Binder::new(&scope, &mut binding);
     let mut assignments = Vec::new();
     for assignment in &load.assignments {
         let at = column_at(&definition, assignment.column.column.as_str())?;

@@ -20,7 +20,8 @@ use vector::{Block, Input, Kind, Program, TOP_ROWS_MAX, Vector};
 
 use crate::execute::run::{Run, with_parameters};
 use crate::execute::scan::given_datum;
-use crate::plan::operator::{Aggregate, Formula, SortBy, TableScan};
+use crate::logical::formula::{Formula, SortBy};
+use crate::plan::operator::{Aggregate, TableScan};
 use crate::rows::Row;
 
 /// A program that lets rows through for which the conditions hold that it knows; whether these are

@@ -35,7 +35,7 @@ use crate::catalog::names::{self, ALTER_PREFIX};
 use crate::catalog::referrers::Referrer;
 use crate::catalog::{ForeignKeyDefinition, Rule};
 use crate::catalog::{TableDefinition, text};
-use crate::plan::planner::Planner;
+use crate::logical::binder::QueryBinder;
 use crate::session::Session;
 use crate::session::planning::PlanningView;
 
@@ -118,20 +118,20 @@ impl Links {
 
     /// As [`Links::of`], for a plan: it depends on the tables on the other ends.
     pub(crate) fn planned(
-        planner: &mut Planner<'_>,
+        binding: &mut QueryBinder<'_>,
         definition: &TableDefinition,
     ) -> Result<Rc<Self>, SqlError> {
-        let links = Self::in_planning(planner.session, definition)?;
+        let links = Self::in_planning(binding.session, definition)?;
         let parents = links.parents.iter().filter_map(|parent| parent.found.as_ref());
         let parents = parents.map(|(table, _)| &table.table);
         let children = links.children.iter().map(|child| &child.referrer.child.table);
         for table in parents.chain(children) {
-            if !planner.tables.iter().any(|(known, _)| *known == table.id) {
-                planner.tables.push((table.id, table.version));
+            if !binding.tables.iter().any(|(known, _)| *known == table.id) {
+                binding.tables.push((table.id, table.version));
             }
         }
         // Nobody tells this table's versions that its parent has come.
-        planner.once |= links.parents.iter().any(|parent| parent.found.is_none());
+        binding.once |= links.parents.iter().any(|parent| parent.found.is_none());
         Ok(Rc::new(links))
     }
 

@@ -21,10 +21,10 @@ use crate::catalog::default::{implicit_default, literal_bits};
 use crate::catalog::{ColumnDefault, ColumnDefinition, KeyDefinition, TableDefinition};
 use crate::execute::reference::Links;
 use crate::execute::run::Run;
-use crate::plan::from::definition_columns;
-use crate::plan::from_table::ViewCheck;
-use crate::plan::operator::Formula;
-use crate::plan::planner::Planner;
+use crate::logical::binder::QueryBinder;
+use crate::logical::formula::Formula;
+use crate::logical::from::definition_columns;
+use crate::logical::from_table::ViewCheck;
 use crate::rows::Row;
 
 /// What is needed to write rows of a table.
@@ -60,7 +60,7 @@ enum Default {
 impl RowMaker {
     /// Binds what the table's definition says by expressions.
     pub(crate) fn new(
-        planner: &mut Planner<'_>,
+        binding: &mut QueryBinder<'_>,
         definition: &Rc<TableDefinition>,
         ignore: bool,
     ) -> Result<Self, SqlError> {
@@ -69,7 +69,7 @@ impl RowMaker {
         let columns = definition_columns(definition, &definition.name);
         let name = definition.name.as_str().into();
         scope.add(ScopeTable { schema, name, columns, offset: 0 });
-        let mut binder = Binder::new(&scope, planner);
+        let mut binder = Binder::new(&scope, binding);
         let (mut defaults, mut generated) = (Vec::new(), Vec::new());
         for (at, column) in definition.columns.iter().enumerate() {
             defaults.push(match &column.default {
@@ -97,7 +97,7 @@ impl RowMaker {
             let formula = Formula::new(binder.bind(&check.expression, Clause::Check)?);
             checks.push((check.name.clone(), formula));
         }
-        let links = Links::planned(planner, definition)?;
+        let links = Links::planned(binding, definition)?;
         let columns = definition.columns.iter().enumerate();
         let beginnings = columns.filter_map(|(at, column)| Some((at, column.hidden?)));
         let hidden = beginnings.filter(|(_, hidden)| *hidden != Hidden::Expression).collect();

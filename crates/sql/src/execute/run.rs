@@ -25,8 +25,9 @@ use vector::KeySet;
 
 use crate::execute::observe::Observer;
 use crate::execute::subquery::kept::{ByKey, Searched};
+use crate::logical::formula::Formula;
 use crate::memory::Held;
-use crate::plan::operator::{Formula, Subplan, TableScan};
+use crate::plan::operator::{Subplan, TableScan};
 use crate::plan::operator_id::{OperatorId, PerOperator};
 use crate::rows::Row;
 use crate::session::Session;

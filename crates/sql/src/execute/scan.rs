@@ -33,8 +33,9 @@ use crate::execute::large::Outside;
 use crate::execute::pushdown;
 use crate::execute::run::Run;
 use crate::kernel::Scan;
+use crate::logical::formula::{Bounds, Formula};
 use crate::memory::Held;
-use crate::plan::operator::{AccessPath, Bounds, EqualTo, Formula, IndexRange, Pattern, TableScan};
+use crate::plan::operator::{AccessPath, EqualTo, IndexRange, Pattern, TableScan};
 use crate::rows::{Row, memory_of_row};
 use crate::session::Session;
 

@@ -19,8 +19,8 @@ use crate::catalog::names::{TableName, shown_name};
 use crate::execute::insert::{self, InsertPlan};
 use crate::execute::point::PointSelect;
 use crate::execute::point::change::{PointDelete, PointUpdate};
+use crate::logical::parameter::{self, ParameterKind};
 use crate::plan::operator::QueryPlan;
-use crate::plan::parameter::{self, ParameterKind};
 use crate::plan::planner::Planner;
 use crate::session::Session;
 use crate::statistics;
@@ -66,21 +66,21 @@ impl StatementPlan {
         kind: PlanKind,
         parameters: Vec<ParameterKind>,
     ) -> Self {
-        let session = planner.session;
+        let session = planner.binding.session;
         let rows =
             |(table, _): &(TableId, u32)| (session.rows(*table), session.values_made_at(*table));
-        let sizes = match planner.tables.len() {
+        let sizes = match planner.binding.tables.len() {
             0 | 1 => Vec::new(),
-            _ => planner.tables.iter().map(rows).collect(),
+            _ => planner.binding.tables.iter().map(rows).collect(),
         };
         Self {
             kind,
             sizes,
-            tables: planner.tables,
+            tables: planner.binding.tables,
             database: session.database().cloned(),
             variables: session.variables_version(),
             parameters,
-            autocommits: planner.autocommits,
+            autocommits: planner.binding.autocommits,
         }
     }
 
@@ -93,17 +93,21 @@ impl StatementPlan {
         let mut planner = Planner::of_change(session, parameters);
         let mut kinds = parameter::kinds_of_change(parameters);
         let kind = match statement {
-            ast::Statement::Update(update) => match PointUpdate::plan(&mut planner, update)? {
-                Some(plan) => {
-                    parameter::loosen(&mut kinds, plan.expressions());
-                    PlanKind::Update(Box::new(plan))
+            ast::Statement::Update(update) => {
+                match PointUpdate::plan(&mut planner.binding, update)? {
+                    Some(plan) => {
+                        parameter::loosen(&mut kinds, plan.expressions());
+                        PlanKind::Update(Box::new(plan))
+                    }
+                    None => PlanKind::General,
                 }
-                None => PlanKind::General,
-            },
-            ast::Statement::Delete(delete) => match PointDelete::plan(&mut planner, delete)? {
-                Some(plan) => PlanKind::Delete(Box::new(plan)),
-                None => PlanKind::General,
-            },
+            }
+            ast::Statement::Delete(delete) => {
+                match PointDelete::plan(&mut planner.binding, delete)? {
+                    Some(plan) => PlanKind::Delete(Box::new(plan)),
+                    None => PlanKind::General,
+                }
+            }
             ast::Statement::Insert(insert) => {
                 let plan = insert::plan(&mut planner, insert)?;
                 parameter::loosen(&mut kinds, plan.expressions());
@@ -111,7 +115,7 @@ impl StatementPlan {
             }
             _ => PlanKind::General,
         };
-        let lasting = !planner.once;
+        let lasting = !planner.binding.once;
         Ok((Self::new(planner, kind, kinds), lasting))
     }
 

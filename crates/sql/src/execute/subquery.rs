@@ -18,9 +18,10 @@ use crate::execute::cursor::{self, Cursor, join::key_of};
 use crate::execute::kept::Kept;
 use crate::execute::run::{Boxed, KEY_BYTES, Run};
 use crate::execute::spilled::buffer::{Buffered, RowBuffer};
+use crate::logical::formula::Formula;
 use crate::memory::Held;
 use crate::plan::estimate::Estimates;
-use crate::plan::operator::{Formula, Keyed, QueryPlan, Search, Subplan};
+use crate::plan::operator::{Keyed, QueryPlan, Search, Subplan};
 use crate::rows::{Row, memory_of};
 
 use kept::{RowsByKey, Searched};

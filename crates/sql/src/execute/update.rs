@@ -29,16 +29,15 @@ use crate::execute::reference::children::{Cascade, Pair, before_delete, before_u
 use crate::execute::row::{RowMaker, is_enum, now};
 use crate::execute::run::{Run, Seen};
 use crate::insert_id::InsertId;
+use crate::logical::formula::{Formula, SortBy};
+use crate::logical::from::{self, From, Within};
+use crate::logical::from_table::{FromTable, Source};
+use crate::logical::limit::bounds;
+use crate::logical::predicate;
 use crate::memory::Held;
-use crate::plan::from::{self, From, Within};
-use crate::plan::from_table::{FromTable, Source};
 use crate::plan::join::JoinPlanner;
-use crate::plan::limit::bounds;
-use crate::plan::operator::{
-    AccessPath, Formula, Operator, PlanNode, QueryPlan, SortBy, Subplan, TableScan,
-};
+use crate::plan::operator::{AccessPath, Operator, PlanNode, QueryPlan, Subplan, TableScan};
 use crate::plan::planner::Planner;
-use crate::plan::predicate;
 use crate::result::Outcome;
 use crate::rows::{Row, memory_of, memory_of_row};
 use crate::session::Session;
@@ -73,14 +72,14 @@ pub(crate) async fn update(
     for table in &found.tables {
         makers.push(match &table.source {
             Source::Table(definition) => {
-                let mut maker = RowMaker::new(&mut planner, definition, update.ignore)?;
+                let mut maker = RowMaker::new(&mut planner.binding, definition, update.ignore)?;
                 maker.view_check.clone_from(&table.check);
                 Some(maker)
             }
             _ => None,
         });
     }
-    let tables = planner.tables;
+    let tables = planner.binding.tables;
     judge_subqueries(session, &found, &tables).await;
     let mut run = Run::new(session, parameters);
     run.context.strict = run.context.facts.sql_mode.is_strict();
@@ -105,7 +104,7 @@ pub(crate) async fn delete(
 ) -> Result<Outcome, SqlError> {
     let mut planner = Planner::new(session, parameters);
     let found = plan_delete(&mut planner, delete)?;
-    let tables = planner.tables;
+    let tables = planner.binding.tables;
     judge_subqueries(session, &found, &tables).await;
     let mut run = Run::new(session, parameters);
     run.context.strict = run.context.facts.sql_mode.is_strict();
@@ -193,11 +192,12 @@ fn find_with(
     targets: Option<&[ast::ObjectName]>,
 ) -> Result<(Found, Vec<Assignment>), SqlError> {
     let mut scope = Scope::new(None);
-    let resolved = from::resolve(planner, search.references, &mut scope, Within::Change)?;
+    let resolved =
+        from::resolve(&mut planner.binding, search.references, &mut scope, Within::Change)?;
     let Some(From { mut tables, tree, conditions: mut of_views, .. }) = resolved else {
         return Err(SqlError::internal("a change of no table"));
     };
-    let mut binder = Binder::new(&scope, planner);
+    let mut binder = Binder::new(&scope, &mut planner.binding);
     let tree = from::bind_tree(&mut binder, tree)?;
     let mut conditions = Vec::new();
     conditions.append(&mut of_views);
@@ -238,11 +238,13 @@ fn find_with(
         }
     }
     leave_unread(&mut tables, &conditions, &keys, &bound);
-    planner.add_searches(&conditions)?;
     let width = scope.width() as usize;
-    let pauses = planner.session.pauses();
-    let mut root = JoinPlanner { tables: &tables, width, pauses }.plan(tree, conditions)?;
-    if planner.session.wants_safe_updates() && limit.is_none() && changes_by_scan(&root) {
+    let subplans = planner.take_subplans(&conditions)?;
+    let plans = planner.derived_plans(&mut tables)?;
+    let pauses = planner.binding.session.pauses();
+    let joins = JoinPlanner { tables: &tables, plans: &plans, width, pauses };
+    let mut root = joins.plan(tree, conditions)?;
+    if planner.binding.session.wants_safe_updates() && limit.is_none() && changes_by_scan(&root) {
         return Err(SqlError::of::<1175>(&[&""]));
     }
     if !keys.is_empty() {
@@ -253,7 +255,6 @@ fn find_with(
     }
     let root = PlanNode::from(root);
     planner.identify_operator(&root);
-    let subplans = planner.take_subplans();
     Ok((Found { root, subplans, tables }, bound))
 }
 

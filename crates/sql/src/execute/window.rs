@@ -15,8 +15,9 @@ use crate::execute::kept::Kept;
 use crate::execute::run::Run;
 use crate::execute::spilled::Spilled;
 use crate::execute::spilled::buffer::{Buffered, RowBuffer};
+use crate::logical::formula::SortBy;
 use crate::memory::Held;
-use crate::plan::operator::{SortBy, WindowStep, Windows};
+use crate::plan::operator::{WindowStep, Windows};
 use crate::rows::{Row, memory_of, memory_of_row};
 
 /// Rows computed between two looks at the clock.

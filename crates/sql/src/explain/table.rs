@@ -107,7 +107,7 @@ fn block_lines(block: &Block<'_>, lines: &mut Vec<Line>) {
 
 /// The numbers of the parts of a set operation that is more than one part after the other.
 fn union_of(step: &Step<'_>) -> Option<Vec<u32>> {
-    use crate::plan::operator::SetKind;
+    use crate::logical::formula::SetKind;
     match step.operator {
         Operator::Set { rest, .. } if rest.iter().any(|(kind, _)| *kind != SetKind::UnionAll) => {
             Some(step.blocks.iter().map(|block| block.id).collect())

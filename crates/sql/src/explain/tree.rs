@@ -5,7 +5,8 @@ use crate::execute::observe::Done;
 use crate::execute::scan::listed::Listed;
 use crate::explain::table_reads::TableRead;
 use crate::explain::{Block, Explanation, Step, number};
-use crate::plan::operator::{AccessPath, Operator, SetKind};
+use crate::logical::formula::SetKind;
+use crate::plan::operator::{AccessPath, Operator};
 
 /// The whole text.
 pub(super) fn text(explanation: &Explanation<'_>) -> String {

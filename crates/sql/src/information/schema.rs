@@ -23,7 +23,7 @@ use crate::catalog::{
 use crate::information::virtual_table::{
     Hints, Kind, Rows, Source, VirtualTable, column, information, nullable, optional, text, yes_no,
 };
-use crate::plan::shape;
+use crate::logical::shape;
 use crate::session::Session;
 use crate::statistics::json::histogram;
 use crate::statistics::store::Known;

@@ -11,7 +11,7 @@ use crate::catalog::view::{self, is_view};
 use crate::information::virtual_table::{
     Hints, Kind, Rows, Source, VirtualTable, column, information, nullable, text,
 };
-use crate::plan::planner::Planner;
+use crate::logical::binder::QueryBinder;
 use crate::session::Session;
 
 pub(super) static TABLES: &[VirtualTable] = &[information(
@@ -47,7 +47,7 @@ fn views(session: &Session, hints: &Hints) -> Result<Rows, SqlError> {
                 }
                 _ => String::new(),
             };
-            let updatable = Planner::new(session, &[]).simple(&view).is_some();
+            let updatable = QueryBinder::new(session, &[]).simple(&view).is_some();
             let invoker = view.statement.invoker == Some(true);
             rows.push(vec![
                 text("def"),

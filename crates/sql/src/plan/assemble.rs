@@ -6,27 +6,31 @@
 //! # Not here
 //! The joins (`join`).
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use sql_expression::{AggregateCall, Expression, Node, ResultType, SqlError};
 
-use crate::plan::bound::{Bound, Shape};
+use crate::logical::bound::{Block, Bound, Shape};
+use crate::logical::formula::{Bounds, Formula, SortBy};
+use crate::logical::from_table::FromTable;
 use crate::plan::distinct;
 use crate::plan::edge;
-use crate::plan::from_table::{FromTable, JoinTree};
 use crate::plan::join::JoinPlanner;
 use crate::plan::limit::{check_late, limit_scan, ordered_by_index};
-use crate::plan::operator::{Aggregate, Bounds, Formula, Operator, SortBy, shown};
+use crate::plan::operator::{Aggregate, Operator, QueryPlan, shown};
 use crate::plan::window;
 
-/// The operators of a block.
+/// The operators of a block; the plans of the queries in its FROM, by the number of the table.
+///
+/// # Errors
+/// Those of planning joins.
 pub(super) fn operators(
-    tables: &[FromTable],
-    tree: Option<JoinTree>,
-    bound: Bound,
-    width: usize,
-    shape: Shape,
+    block: Block,
+    plans: &[Option<Rc<QueryPlan>>],
 ) -> Result<Operator, SqlError> {
+    let Block { tables, tree, bound, width, shape, .. } = block;
+    let tables = &tables[..];
     let Shape { grouped, distinct, rollup, counts } = shape;
     let Bound {
         outputs,
@@ -40,7 +44,7 @@ pub(super) fn operators(
         pauses,
         ..
     } = bound;
-    let planner = JoinPlanner { tables, width, pauses: &pauses };
+    let planner = JoinPlanner { tables, plans, width, pauses: &pauses };
     let mut root = match tree {
         Some(tree) => planner.plan(tree, conditions)?,
         None => one_row(width, conditions),

@@ -12,8 +12,9 @@ use sql_expression::{AggregateCall, Expression};
 use sql_parser::ast::AggregateFunction;
 use sqltype::TypeKind;
 
+use crate::logical::formula::Formula;
 use crate::plan::operator::places_of;
-use crate::plan::operator::{Aggregate, Formula, Operator};
+use crate::plan::operator::{Aggregate, Operator};
 
 /// The groups, above others that have each distinct value once if there are such values.
 pub(crate) fn split(mut aggregate: Aggregate) -> Aggregate {

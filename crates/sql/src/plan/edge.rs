@@ -13,8 +13,9 @@ use sql_expression::AggregateCall;
 use sql_parser::ast::AggregateFunction;
 use sqltype::{Datum, SqlType, TypeKind};
 
-use crate::plan::from_table::{FromTable, Source};
-use crate::plan::operator::{Bounds, Edge, Formula, Operator, TableScan};
+use crate::logical::formula::{Bounds, Formula};
+use crate::logical::from_table::{FromTable, Source};
+use crate::plan::operator::{Edge, Operator, TableScan};
 use crate::plan::operator_id::IdSlot;
 use crate::plan::path::{self, Target};
 

@@ -8,10 +8,9 @@
 use sql_expression::{Expression, Node};
 use sqltype::Datum;
 
+use crate::logical::formula::{Bounds, Formula};
 use crate::plan::cost::{JOIN, LOOK, LOOKUP, PROBE, RANGE, RANGE_OF_PARTITION, ROWS_UNKNOWN, SEND};
-use crate::plan::operator::{
-    AccessPath, Bounds, Formula, HashKey, IndexRange, Operator, TableScan,
-};
+use crate::plan::operator::{AccessPath, HashKey, IndexRange, Operator, TableScan};
 use crate::plan::selectivity::{self, ColumnOf, Columns};
 use crate::session::Session;
 use crate::session::planning::PlanningView;

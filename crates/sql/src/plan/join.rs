@@ -8,22 +8,27 @@
 //! stand outside of.
 
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 use sql_expression::{BinaryOp, Comparison, Expression, Node, Pauses, SqlError};
 
+use crate::logical::formula::Formula;
+use crate::logical::from_table::{FromTable, JoinTree, Source, tables_of};
+use crate::logical::predicate::has_subquery;
 use crate::plan::equivalence::Equivalences;
-use crate::plan::from_table::{FromTable, JoinTree, Source};
 use crate::plan::operator::{
-    AccessPath, DerivedScan, Formula, HashKey, JoinSpec, Operator, TableScan, VirtualScan,
+    AccessPath, DerivedScan, HashKey, JoinSpec, Operator, QueryPlan, TableScan, VirtualScan,
 };
 use crate::plan::operator_id::IdSlot;
 use crate::plan::order::{self, Method, Part};
 use crate::plan::path::{self, Priced, Target};
-use crate::plan::predicate::has_subquery;
 
 /// Plans the joins of one block.
 pub(crate) struct JoinPlanner<'a> {
     pub(crate) tables: &'a [FromTable],
+    /// The plans of the queries among them, by the number of the table; empty where all are stored
+    /// tables.
+    pub(crate) plans: &'a [Option<Rc<QueryPlan>>],
     pub(crate) width: usize,
     /// What is called now and then.
     pub(crate) pauses: &'a Pauses,
@@ -41,7 +46,7 @@ impl JoinPlanner<'_> {
             return Err(SqlError::not_supported(what));
         }
         match tree {
-            JoinTree::Table(at) => Ok(self.read(at, conditions, &BTreeSet::new()).0),
+            JoinTree::Table(at) => self.read(at, conditions, &BTreeSet::new()),
             JoinTree::Inner { .. } => self.inner(tree, conditions),
             JoinTree::Left { left, right, conditions: on } => {
                 self.left(*left, *right, on, conditions)
@@ -59,22 +64,7 @@ impl JoinPlanner<'_> {
 
     /// The tables an expression needs; all of them when it cannot be told.
     pub(super) fn needs(&self, expression: &Expression) -> BTreeSet<usize> {
-        let mut tables = BTreeSet::new();
-        let mut all = false;
-        let mut parts = 0;
-        expression.visit(&mut |part| {
-            parts += 1;
-            match &part.node {
-                Node::Column { index, .. } => {
-                    tables.extend(self.table_at(*index as usize));
-                }
-                Node::Subquery(subquery) if subquery.correlated => all = true,
-                _ => {}
-            }
-        });
-        // Whoever asks may ask for thousands of conditions; that it is to end it hears elsewhere.
-        let _ = self.pauses.count(parts);
-        if all { (0..self.tables.len()).collect() } else { tables }
+        tables_of(self.tables, expression, self.pauses)
     }
 
     pub(super) fn table_at(&self, place: usize) -> Option<usize> {
@@ -94,7 +84,7 @@ impl JoinPlanner<'_> {
         at: usize,
         conditions: Vec<Expression>,
         before: &BTreeSet<usize>,
-    ) -> (Operator, f64) {
+    ) -> Result<Operator, SqlError> {
         let table = &self.tables[at];
         let (alias, offset, width) = (table.alias.clone(), table.offset, self.width);
         match &table.source {
@@ -130,17 +120,19 @@ impl JoinPlanner<'_> {
                     allowed,
                     hidden: hidden.then_some(width),
                 };
-                (Operator::Scan(Box::new(scan)), rows)
+                Ok(Operator::Scan(Box::new(scan)))
             }
             Source::Virtual(source) => {
                 let conditions = formulas(conditions);
                 let scan = VirtualScan { table: source, alias, offset, width, conditions };
-                (Operator::Virtual(scan), 1_000.0)
+                Ok(Operator::Virtual(scan))
             }
-            Source::Derived(plan) => {
-                let (plan, conditions) = (plan.clone(), formulas(conditions));
+            Source::Derived(_) => {
+                let plan = self.plans.get(at).cloned().flatten();
+                let plan = plan.ok_or_else(|| SqlError::internal("a query without a plan"))?;
+                let conditions = formulas(conditions);
                 let scan = DerivedScan { plan, out: table.out, alias, offset, width, conditions };
-                let operator = match &table.lateral {
+                Ok(match &table.lateral {
                     None => Operator::Derived(scan),
                     Some(_) => {
                         let input = Operator::Nothing { width }.into();
@@ -148,8 +140,7 @@ impl JoinPlanner<'_> {
                         let join = JoinSpec { outer: false, conditions: Vec::new(), right_places };
                         Operator::Lateral { input, scan, join }
                     }
-                };
-                (operator, 1_000.0)
+                })
             }
         }
     }
@@ -259,7 +250,7 @@ impl JoinPlanner<'_> {
         if let JoinTree::Table(at) = tree
             && self.tables[at].lateral.is_some()
             && self.missing(&tree, before).is_empty()
-            && let (Operator::Lateral { scan, .. }, _) = self.read(at, conditions.clone(), before)
+            && let Operator::Lateral { scan, .. } = self.read(at, conditions.clone(), before)?
         {
             let join = JoinSpec { outer, conditions: Vec::new(), right_places };
             return Ok(Operator::Lateral { input: input.into(), scan, join });
@@ -272,8 +263,7 @@ impl JoinPlanner<'_> {
             let alone = self.path(at, &conditions, &BTreeSet::new());
             // Worth it when the rows before help to find the rows here.
             if priced.rows < alone.rows && !matches!(priced.path, AccessPath::Full) {
-                let (operator, _) = self.read(at, conditions, before);
-                let Operator::Scan(scan) = operator else {
+                let Operator::Scan(scan) = self.read(at, conditions, before)? else {
                     return Err(SqlError::internal("a table is read by a scan"));
                 };
                 let join = JoinSpec { outer, conditions: Vec::new(), right_places };

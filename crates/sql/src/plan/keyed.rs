@@ -13,16 +13,18 @@
 //! # Not here
 //! When it is worth it: the executor begins row by row, and changes over when there are many.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use sql_expression::{BinaryOp, Comparison, Expression, Node, SqlError};
 use sqltype::TypeKind;
 
-use crate::plan::bound::Bound;
-use crate::plan::from_table::{FromTable, JoinTree, Source, all_in_tree};
+use crate::logical::bound::{Block, Subquery};
+use crate::logical::formula::Formula;
+use crate::logical::from_table::{FromTable, JoinTree, Source, all_in_tree};
+use crate::logical::predicate::{has_subquery, is_steady, uses_outer, uses_row};
 use crate::plan::join::JoinPlanner;
-use crate::plan::operator::{Aggregate, Formula, HashKey, Keyed, Operator, QueryPlan, Subplan};
-use crate::plan::predicate::{has_subquery, is_steady, uses_outer, uses_row};
+use crate::plan::operator::{Aggregate, HashKey, Keyed, Operator, QueryPlan};
 
 /// Runs row by row that read by an index, before all rows at once are tried; more if the tables are
 /// so large that this would cost more than the runs.
@@ -31,9 +33,8 @@ const PATIENCE: u32 = 64;
 const ROWS_PER_RUN: u64 = 40;
 
 impl Keyed {
-    /// Takes note of how the subquery is run row by row.
-    pub(super) fn weigh(&mut self, row_by_row: &Operator, tables: &[FromTable]) {
-        let rows: u64 = tables.iter().filter_map(|table| table.rows).sum();
+    /// Takes note of how the subquery is run row by row, and how many rows its tables have.
+    pub(super) fn weigh(&mut self, row_by_row: &Operator, rows: u64) {
         self.patience = if finds_by_outer(row_by_row) { runs_worth(rows) } else { 1 };
     }
 }
@@ -43,19 +44,21 @@ pub(crate) fn runs_worth(rows: u64) -> u32 {
     u32::try_from(rows / ROWS_PER_RUN).unwrap_or(u32::MAX).max(PATIENCE)
 }
 
-/// How a block of a subquery gives its rows for all enclosing rows; none if it cannot.
+/// How a block of a subquery with these subqueries gives its rows for all enclosing rows; none if
+/// it cannot.
 pub(super) fn plan(
-    tables: &[FromTable],
-    tree: &JoinTree,
-    bound: &Bound,
-    width: usize,
-    exists: bool,
-    subplans: &[Subplan],
+    block: &Block,
+    plans: &[Option<Rc<QueryPlan>>],
+    subqueries: &[Subquery],
 ) -> Result<Option<Keyed>, SqlError> {
+    let Block { tables, tree: Some(tree), bound, width, exists, .. } = block else {
+        return Ok(None);
+    };
+    let (width, exists) = (*width, *exists);
     let whole = !bound.aggregates.is_empty() && bound.group_by.is_empty();
     let simple = bound.group_by.is_empty() && bound.having.is_empty() && bound.bounds.is_none();
     let simple = simple && bound.windows.is_empty() && !tables.iter().any(sees_outer);
-    if !simple || exists && whole || !subplans.iter().all(is_independent) {
+    if !simple || exists && whole || subqueries.iter().any(|of| of.query.correlated) {
         return Ok(None);
     }
     let (mut keys, mut inner, mut residual) = (Vec::new(), Vec::new(), Vec::new());
@@ -76,7 +79,7 @@ pub(super) fn plan(
         return Ok(None);
     }
     let mut root =
-        JoinPlanner { tables, width, pauses: &bound.pauses }.plan(tree.clone(), inner)?;
+        JoinPlanner { tables, plans, width, pauses: &bound.pauses }.plan(tree.clone(), inner)?;
     let by: Vec<Expression> = keys.iter().map(|key| key.right.expression.clone()).collect();
     let mut outputs: Vec<Expression> = if exists {
         Vec::new()
@@ -147,8 +150,8 @@ pub(super) fn tie(condition: &Expression) -> Option<HashKey> {
     Some(HashKey { left, right, comparison: compare.comparison, null_safe })
 }
 
-/// Whether the values of a group of the right side are equal for the comparison: texts that are equal
-/// under their own collation may not be under another, nor as numbers.
+/// Whether the values of a group of the right side are equal for the comparison: texts that are
+/// equal under their own collation may not be under another, nor as numbers.
 fn groups_equal_ones(key: &HashKey) -> bool {
     let expression = &key.right.expression;
     let is_text = expression.result.is_text() || expression.sql_type().kind.is_string();
@@ -193,14 +196,9 @@ fn rebase(residual: Vec<Expression>, expressions: &mut Vec<Expression>) -> Vec<F
     rebased.collect()
 }
 
-/// Whether a subquery within the block uses nothing of blocks around it.
-fn is_independent(subplan: &Subplan) -> bool {
-    !subplan.plan.correlated
-}
-
 /// Whether a table of FROM sees rows of blocks around it, or of its own.
 fn sees_outer(table: &FromTable) -> bool {
-    table.lateral.is_some() || matches!(&table.source, Source::Derived(plan) if plan.correlated)
+    table.lateral.is_some() || matches!(&table.source, Source::Derived(query) if query.correlated)
 }
 
 fn tree_uses_outer(tree: &JoinTree) -> bool {

@@ -5,10 +5,10 @@
 //! # Not here
 //! LIMIT over other rows, and sorts that keep the first (`execute::cursor`).
 
-use sql_expression::{Binder, Clause, Expression, SqlError};
-use sql_parser::ast::{self, Expr};
+use sql_expression::Expression;
 
-use crate::plan::operator::{AccessPath, Bounds, Formula, IndexRange, Operator};
+use crate::logical::formula::{Bounds, Formula};
+use crate::plan::operator::{AccessPath, IndexRange, Operator};
 
 /// Lets a single table's index give the order, where it does so for nothing or a LIMIT makes it
 /// worth it. What remains to be sorted by.
@@ -86,20 +86,4 @@ pub(super) fn check_late(root: Operator, bounds: Option<&Bounds>) -> Operator {
     let (waiting, ready) = std::mem::take(&mut scan.conditions).into_iter().partition(waits);
     (scan.conditions, scan.limit) = (ready, None);
     Operator::Filter { input: Operator::Scan(scan).into(), conditions: waiting }
-}
-
-/// LIMIT, bound.
-pub(crate) fn bounds(
-    binder: &mut Binder<'_, '_>,
-    limit: Option<&ast::Limit>,
-) -> Result<Option<Bounds>, SqlError> {
-    let Some(limit) = limit else { return Ok(None) };
-    let mut bind = |expr: &Expr| match expr {
-        // Names are variables of stored routines here, never columns.
-        Expr::Column(name) => Err(SqlError::of::<1327>(&[&name.column.as_str()])),
-        _ => binder.bind(expr, Clause::Limit).map(Formula::new),
-    };
-    let count = Some(bind(&limit.count)?);
-    let offset = limit.offset.as_ref().map(bind).transpose()?;
-    Ok(Some(Bounds { count, offset }))
 }

@@ -21,18 +21,21 @@ use sql_expression::{
     SubqueryKind, SubqueryUse,
 };
 
-use crate::plan::bound::BlockParts;
-use crate::plan::from_table::{self, FromTable, Source};
+use crate::logical::bound::{Block, BoundQuery, Subquery};
+use crate::logical::formula::Formula;
+use crate::logical::from_table::{self, FromTable, Source};
+use crate::logical::predicate::{self, equality};
+use crate::plan::assemble;
 use crate::plan::join::JoinPlanner;
 use crate::plan::keyed;
-use crate::plan::operator::{Formula, Keyed, Operator, QueryPlan, Search, Subplan};
-use crate::plan::predicate::{self, equality};
+use crate::plan::operator::{Keyed, Operator, QueryPlan, Search, Subplan};
 
-/// Gives the subqueries that conditions ask for values a search, where they can have one.
+/// Gives the plans of subqueries that conditions ask for values a search, where they can have one.
 ///
 /// # Errors
 /// Those of planning joins.
 pub(super) fn add_searches(
+    subqueries: &[Subquery],
     subplans: &mut [Subplan],
     conditions: &[Expression],
     next_number: &mut dyn FnMut() -> u32,
@@ -45,11 +48,13 @@ pub(super) fn add_searches(
             }
         });
         for (subquery, is_whole) in uses {
+            let of_id = subqueries.iter().find(|of| of.id == subquery.id);
             let subplan = subplans.iter_mut().find(|subplan| subplan.id == subquery.id);
-            let Some(subplan) = subplan.filter(|subplan| subplan.search.is_none()) else {
+            let (Some(of_id), Some(subplan)) = (of_id, subplan) else { continue };
+            if subplan.search.is_some() {
                 continue;
-            };
-            match search(subplan, subquery, is_whole) {
+            }
+            match search(&of_id.query, subplan, subquery, is_whole) {
                 Ok(mut search) => {
                     search.subplan.id = SubqueryId(next_number());
                     subplan.search = Some(Rc::new(search));
@@ -59,8 +64,6 @@ pub(super) fn add_searches(
             }
         }
     }
-    // The plans are made; what they were made of is not kept with them.
-    subplans.iter_mut().for_each(|subplan| subplan.ingredients = None);
     Ok(())
 }
 
@@ -78,7 +81,12 @@ impl From<SqlError> for Without {
 }
 
 /// The search for a use of a subquery, which is a whole condition or a part of one.
-fn search(subplan: &Subplan, subquery: &SubqueryUse, is_whole: bool) -> Result<Search, Without> {
+fn search(
+    query: &BoundQuery,
+    subplan: &Subplan,
+    subquery: &SubqueryUse,
+    is_whole: bool,
+) -> Result<Search, Without> {
     let because = |why: &'static str| Err(Without::Whole(Some(why)));
     let SubqueryKind::Quantified {
         operand,
@@ -102,27 +110,26 @@ fn search(subplan: &Subplan, subquery: &SubqueryUse, is_whole: bool) -> Result<S
         _ => vec![operand.clone()],
     };
     let own = &subplan.plan.subqueries;
-    let block = subplan.ingredients.as_ref().and_then(|of| of.as_block());
-    let suitable = block.filter(|block| {
+    let suitable = query.as_block().filter(|block| {
         is_suitable(block) && (block.bound.is_of_rows() || groups_take(block, &parts, comparisons))
     });
-    let Some(ingredients) = suitable else {
+    let Some(block) = suitable else {
         return because("it is more than rows of tables");
     };
     if counts_nulls && (columns.len() > 1 || subquery.correlated) {
         return because("a NULL among its rows would count");
     }
-    let outputs = &ingredients.bound.outputs;
+    let outputs = &block.bound.outputs;
     let values = parts.into_iter().zip(outputs).zip(&**comparisons);
     let ties: Vec<Expression> = values
         .map(|((value, output), comparison)| tie(value, &output.expression, *comparison))
         .collect();
-    let plan = plan_with(ingredients, &ties, own)?;
+    let plan = plan_with(block, &ties, own)?;
     // Subqueries inside are run anew for each row.
     let by_index = own.is_empty() && keyed::finds_by_outer(&plan.root);
-    let keyed = keyed_by(ingredients, &ties, own, &plan.root)?;
+    let keyed = keyed_by(block, &ties, query, &plan)?;
     let nulls = if counts_nulls {
-        Some(plan_with(ingredients, &[is_null(&outputs[0].expression)], own)?)
+        Some(plan_with(block, &[is_null(&outputs[0].expression)], own)?)
     } else {
         None
     };
@@ -131,7 +138,6 @@ fn search(subplan: &Subplan, subquery: &SubqueryUse, is_whole: bool) -> Result<S
         plan: Rc::new(plan),
         enough: Some(1),
         keyed: keyed.map(Rc::new),
-        ingredients: None,
         search: None,
         whole: None,
     };
@@ -149,8 +155,8 @@ fn is_evaluated_at_once(operand: &Expression) -> bool {
 
 /// Whether a block is made of nothing but rows of tables, and it does not matter when and how often
 /// anything of it is evaluated.
-fn is_suitable(ingredients: &BlockParts) -> bool {
-    let BlockParts { tables, tree, bound, .. } = ingredients;
+fn is_suitable(block: &Block) -> bool {
+    let Block { tables, tree, bound, .. } = block;
     let is_stored = |table: &FromTable| {
         matches!(table.source, Source::Table(_)) && table.lock.is_none() && table.lateral.is_none()
     };
@@ -158,12 +164,12 @@ fn is_suitable(ingredients: &BlockParts) -> bool {
         |output: &Expression| predicate::is_steady(output) && !predicate::has_subquery(output);
     tables.iter().all(is_stored)
         && bound.conditions.iter().all(predicate::is_steady)
-        && from_table::is_steady_tree(tree)
+        && tree.iter().all(from_table::is_steady_tree)
         && bound.outputs.iter().all(|output| simple(&output.expression))
 }
 
 /// Whether groups of a block with certain values are made of the rows with these values.
-fn groups_take(block: &BlockParts, values: &[Expression], comparisons: &[Comparison]) -> bool {
+fn groups_take(block: &Block, values: &[Expression], comparisons: &[Comparison]) -> bool {
     let outputs = (0..).zip(&block.bound.outputs);
     let columns = outputs.map(|(at, output)| {
         Expression::column(at, Arc::default(), output.expression.result.clone())
@@ -191,23 +197,26 @@ fn is_null(of_row: &Expression) -> Expression {
 
 /// The rows of a block that meet more conditions.
 fn plan_with(
-    ingredients: &BlockParts,
+    block: &Block,
     more: &[Expression],
     subqueries: &[Subplan],
 ) -> Result<QueryPlan, SqlError> {
-    let BlockParts { tables, tree, bound, width, .. } = ingredients;
+    let Block { tables, tree, bound, width, .. } = block;
     let results = bound.outputs.iter().map(|output| output.expression.result.clone()).collect();
-    let root = if bound.is_of_rows() {
-        let conditions = bound.conditions.iter().chain(more).cloned().collect();
-        let joins = JoinPlanner { tables, width: *width, pauses: &bound.pauses };
-        let input = joins.plan(tree.clone(), conditions)?;
-        let outputs = bound.outputs.iter();
-        let expressions = outputs.map(|output| Formula::new(output.expression.clone()));
-        Operator::Project { input: input.into(), expressions: expressions.collect() }
-    } else {
-        let mut block = ingredients.clone();
-        block.bound.conditions.extend_from_slice(more);
-        block.operators()?
+    let root = match tree {
+        Some(tree) if bound.is_of_rows() => {
+            let conditions = bound.conditions.iter().chain(more).cloned().collect();
+            let joins = JoinPlanner { tables, plans: &[], width: *width, pauses: &bound.pauses };
+            let input = joins.plan(tree.clone(), conditions)?;
+            let outputs = bound.outputs.iter();
+            let expressions = outputs.map(|output| Formula::new(output.expression.clone()));
+            Operator::Project { input: input.into(), expressions: expressions.collect() }
+        }
+        _ => {
+            let mut block = block.clone();
+            block.bound.conditions.extend_from_slice(more);
+            assemble::operators(block, &[])?
+        }
     };
     Ok(QueryPlan {
         subqueries: subqueries.to_vec(),
@@ -217,23 +226,19 @@ fn plan_with(
 
 /// The rows for many values at once; their columns begin with the values.
 fn keyed_by(
-    ingredients: &BlockParts,
+    block: &Block,
     ties: &[Expression],
-    subqueries: &[Subplan],
-    row_by_row: &Operator,
+    query: &BoundQuery,
+    row_by_row: &QueryPlan,
 ) -> Result<Option<Keyed>, SqlError> {
     if !ties.iter().all(|condition| keyed::tie(condition).is_some()) {
         return Ok(None);
     }
-    let BlockParts { tables, tree, bound, width, .. } = ingredients;
-    let conditions = ties.iter().chain(&bound.conditions).cloned().collect();
-    let mut bound = bound.clone();
-    bound.conditions = conditions;
-    let Some(mut keyed) = keyed::plan(tables, tree, &bound, *width, true, subqueries)? else {
-        return Ok(None);
-    };
-    keyed.weigh(row_by_row, tables);
+    let mut tied = Block { exists: true, ..block.clone() };
+    tied.bound.conditions = ties.iter().chain(&block.bound.conditions).cloned().collect();
+    let Some(mut keyed) = keyed::plan(&tied, &[], &query.subqueries)? else { return Ok(None) };
+    keyed.weigh(&row_by_row.root, from_table::known_rows(&block.tables));
     keyed.outputs = (0, ties.len());
-    keyed.plan.subqueries = subqueries.to_vec();
+    keyed.plan.subqueries.clone_from(&row_by_row.subqueries);
     Ok(Some(keyed))
 }

@@ -5,51 +5,23 @@
 //! not depend on the order of joins: a table's operator fills its part, the others are NULL until
 //! theirs have. Behind the columns stand the results of aggregates.
 
-pub(crate) mod json_table;
-
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 
 use model::{ColumnId, IndexId};
-use sql_expression::{AggregateCall, Expression, Needs, Node, ResultType, SubqueryId, WindowCall};
+use sql_expression::{AggregateCall, Expression, Node, ResultType, SubqueryId, WindowCall};
 use sqltype::SqlType;
 use wire::{LockMode, Projection, WaitPolicy};
 
 use crate::catalog::TableDefinition;
 use crate::information::virtual_table::VirtualTable;
 use crate::large::add_needed;
-use crate::plan::bound::Ingredients;
-use crate::plan::operator::json_table::JsonTable;
+use crate::logical::formula::{Bounds, Formula, SetKind, SortBy};
+use crate::logical::json_levels::JsonTable;
 use crate::plan::operator_id::{IdSlot, OperatorId, SeeSlot};
 use crate::result::{KeptColumns, ResultColumn};
-
-/// An expression with what has to be done before it is evaluated.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Formula {
-    pub(crate) expression: Expression,
-    pub(crate) needs: Needs,
-}
-
-impl Formula {
-    pub(crate) fn new(expression: Expression) -> Self {
-        let needs = expression.needs();
-        Self { expression, needs }
-    }
-
-    /// Whether both are the same formula of a plan, and not only equal ones. A formula has no id:
-    /// it is told from its equals by where it stands, and plans stay where they are while they are
-    /// run.
-    pub(crate) fn is(&self, other: &Self) -> bool {
-        std::ptr::eq(self, other)
-    }
-
-    /// Whether it can be evaluated at once.
-    pub(crate) fn is_ready(&self) -> bool {
-        self.needs == Needs::default()
-    }
-}
 
 /// A query: its operators and what it yields.
 #[derive(Debug)]
@@ -65,12 +37,6 @@ pub(crate) struct QueryPlan {
     pub(crate) results: Vec<ResultType>,
     /// It uses columns of enclosing blocks.
     pub(crate) correlated: bool,
-    /// Queries in each other, this one included.
-    pub(crate) levels: usize,
-    /// How to get its rows for all rows of the enclosing block at once.
-    pub(crate) keyed: Option<Box<Keyed>>,
-    /// What it was made of, until the enclosing block has been planned.
-    pub(crate) ingredients: Option<Box<Ingredients>>,
     /// The packets of `columns`, once they have been sent.
     pub(crate) kept: OnceCell<KeptColumns>,
 }
@@ -106,16 +72,8 @@ impl QueryPlan {
             counts_found_rows: false,
             results,
             correlated,
-            levels: 1,
-            keyed: None,
-            ingredients: None,
             kept: OnceCell::new(),
         }
-    }
-
-    /// The types of its columns.
-    pub(crate) fn types(&self) -> Vec<ResultType> {
-        self.results.clone()
     }
 }
 
@@ -128,8 +86,6 @@ pub(crate) struct Subplan {
     pub(crate) enough: Option<usize>,
     /// How to get its rows for all rows of the enclosing block at once.
     pub(crate) keyed: Option<Rc<Keyed>>,
-    /// What it was made of, until the enclosing block has been planned.
-    pub(crate) ingredients: Option<Rc<Ingredients>>,
     /// How to find out whether it has some value.
     pub(crate) search: Option<Rc<Search>>,
     /// Of a subquery of IN: why it has no search.
@@ -210,31 +166,6 @@ pub(crate) struct HashKey {
     pub(crate) comparison: sql_expression::Comparison,
     /// NULL matches NULL.
     pub(crate) null_safe: bool,
-}
-
-/// Kinds of set operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SetKind {
-    Union,
-    UnionAll,
-    Except,
-    ExceptAll,
-    Intersect,
-    IntersectAll,
-}
-
-/// LIMIT and OFFSET.
-#[derive(Clone, Debug)]
-pub(crate) struct Bounds {
-    pub(crate) count: Option<Formula>,
-    pub(crate) offset: Option<Formula>,
-}
-
-/// A key of ORDER BY.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct SortBy {
-    pub(crate) formula: Formula,
-    pub(crate) descending: bool,
 }
 
 /// A MIN or MAX that an index has at its edge.
@@ -612,13 +543,6 @@ impl Operator {
             Self::Limit { bounds, .. } => bounds.for_each_expression(see),
         }
         self.inputs().into_iter().for_each(|input| input.for_each_expression(see));
-    }
-}
-
-impl Bounds {
-    fn for_each_expression(&self, see: &mut dyn FnMut(&Expression)) {
-        let formulas = self.count.iter().chain(&self.offset);
-        formulas.for_each(|formula| see(&formula.expression));
     }
 }
 

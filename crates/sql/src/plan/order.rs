@@ -10,12 +10,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use sql_expression::{BinaryOp, Expression, Node, SqlError};
 use sqltype::Datum;
 
+use crate::logical::from_table::{FromTable, JoinTree, Source};
 use crate::plan::cost::{
     COLUMNS_LEAST, JOIN, LATER, LOOK, LOOKUP, PROBE, RANGE, RANGE_OF_PARTITION, ROWS_UNKNOWN, SEND,
     SEND_ROW,
 };
 use crate::plan::equivalence::Equivalences;
-use crate::plan::from_table::{JoinTree, Source};
 use crate::plan::join::JoinPlanner;
 use crate::plan::operator::AccessPath;
 use crate::plan::selectivity::{self, ColumnOf, Columns};
@@ -232,7 +232,7 @@ impl Search<'_> {
         let all = self.size(tree);
         // Several columns that tie two tables are most often one key of the smaller of them.
         let key_share = |others: &BTreeSet<usize>| {
-            let sizes = others.iter().map(|at| self.planner.tables[*at].size());
+            let sizes = others.iter().map(|at| size(&self.planner.tables[*at]));
             1.0 / sizes.fold(0.0, f64::max).min(all).max(1.0)
         };
         let tied = |(others, share): (&BTreeSet<usize>, &f64)| share.max(key_share(others));
@@ -308,7 +308,7 @@ impl Search<'_> {
     /// About how many rows a part has.
     fn size(&self, tree: &JoinTree) -> f64 {
         match tree {
-            JoinTree::Table(at) => self.planner.tables[*at].size(),
+            JoinTree::Table(at) => size(&self.planner.tables[*at]),
             JoinTree::Inner { parts, .. } => parts.iter().map(|p| self.size(p)).fold(1.0, f64::max),
             JoinTree::Left { left, right, .. } => self.size(left).max(self.size(right)),
         }
@@ -339,7 +339,7 @@ impl Columns for Search<'_> {
         let place = side.as_column()? as usize;
         let table = self.planner.tables.iter().find(|table| table.places().contains(&place))?;
         let Source::Table(definition) = &table.source else { return None };
-        let (at, rows) = (place - table.offset, table.size());
+        let (at, rows) = (place - table.offset, size(table));
         let values = table.known.as_ref().map(|known| known.values.clone());
         Some(ColumnOf { definition: definition.clone(), at, rows, values })
     }
@@ -350,5 +350,14 @@ impl Columns for Search<'_> {
             || expression.as_constant().cloned(),
             |known| known.constants.value(expression),
         )
+    }
+}
+
+/// About how many rows a table has, known or not.
+fn size(table: &FromTable) -> f64 {
+    match (&table.source, table.rows) {
+        (_, Some(rows)) => (rows as f64).max(1.0),
+        (Source::Table(_), None) => ROWS_UNKNOWN,
+        (Source::Virtual(_) | Source::Derived(_), None) => 1_000.0,
     }
 }

@@ -15,13 +15,6 @@ pub(crate) fn for_each_outer(plan: &QueryPlan, see: &mut dyn FnMut(usize, u32)) 
     in_plan(plan, 0, see);
 }
 
-/// How many blocks out of the plan the furthest is that it uses.
-pub(crate) fn reach(plan: &QueryPlan) -> usize {
-    let mut furthest = 0;
-    for_each_outer(plan, &mut |depth, _| furthest = furthest.max(depth));
-    furthest
-}
-
 fn in_plan(plan: &QueryPlan, within: isize, see: &mut dyn FnMut(usize, u32)) {
     in_operator(&plan.root, within, see);
     for subplan in &plan.subqueries {

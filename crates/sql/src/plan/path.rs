@@ -16,8 +16,9 @@ use sql_expression::{Between, BinaryOp, Comparison, Expression, InList, Node, Vo
 use sqltype::{Datum, TypeKind};
 
 use crate::catalog::{KeyDefinition, KeyKind, TableDefinition};
+use crate::logical::formula::Formula;
 use crate::plan::cost::ROWS_UNKNOWN;
-use crate::plan::operator::{AccessPath, EqualTo, Formula, IndexRange, Pattern};
+use crate::plan::operator::{AccessPath, EqualTo, IndexRange, Pattern};
 use crate::plan::selectivity::BETWEEN;
 use crate::statistics::values::KnownValues;
 
@@ -576,8 +577,8 @@ fn is_in_order(target: &Target<'_>, column: usize, comparison: Comparison) -> bo
     is_text || !matches!(comparison, Comparison::Text(_))
 }
 
-/// Whether whole numbers or decimals of many digits are compared as floating-point numbers, of which
-/// several may be one: as both bounds are compared alike, this is so if one of them is a text.
+/// Whether whole numbers or decimals of many digits are compared as floating-point numbers, of
+/// which several may be one. Both bounds are compared alike, so that one text is enough.
 fn merges_numbers(between: &Between) -> bool {
     let has_many_digits = |side: &Expression| {
         let of = side.sql_type();

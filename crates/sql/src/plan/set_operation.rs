@@ -4,15 +4,16 @@ use std::sync::Arc;
 
 use sql_expression::{Expression, Node, ResultType, SqlError};
 
-use crate::plan::operator::{Formula, Operator, PlanNode, SetKind};
+use crate::logical::formula::{Formula, SetKind};
+use crate::plan::operator::{Operator, PlanNode};
 
 /// The operator of a set operation over operands, each with its types.
-pub(super) fn set_operator<'t>(
-    operands: impl IntoIterator<Item = (Operator, &'t [ResultType])>,
+pub(super) fn set_operator(
+    operands: Vec<(Operator, Vec<ResultType>)>,
     kinds: &[SetKind],
     results: &[ResultType],
 ) -> Result<Operator, SqlError> {
-    let mut operands = operands.into_iter().map(|(root, of)| converted(root, of, results));
+    let mut operands = operands.into_iter().map(|(root, of)| converted(root, &of, results));
     let first = operands.next().ok_or_else(|| SqlError::internal("a set operation of nothing"))?;
     let rest: Vec<(SetKind, PlanNode)> =
         kinds.iter().copied().zip(operands.map(PlanNode::from)).collect();

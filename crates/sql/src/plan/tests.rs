@@ -1,5 +1,7 @@
 //! Which plans are kept, and for which parameters they are good.
 
+mod hints;
+
 use collation::CollationId;
 use sql_parser::ast;
 use sqltype::{Datum, Decimal};
@@ -505,4 +507,50 @@ fn columns_are_described_as_mysql_does() {
         let found = crate::result::definition_of(&plan.columns[0], CollationId::DEFAULT).flags;
         assert_eq!(found, flags, "{expression}: {found:#x} instead of {flags:#x}");
     }
+}
+
+#[test]
+fn queries_in_each_other_are_planned_a_few_times_each() {
+    let mut harness = Harness::new();
+    harness.ok("CREATE TABLE e (id INT PRIMARY KEY, k INT, KEY (k))");
+    let levels = 12;
+    // Each level takes a condition of the level around it, and may be run for all of its rows.
+    let mut correlated = "SELECT k, id AS n FROM e GROUP BY k, id".to_owned();
+    for at in 0..levels {
+        correlated = format!(
+            "SELECT o{at}.k, \
+             (SELECT MAX(d.n) FROM ({correlated}) d WHERE d.k > 1 AND d.n >= o{at}.id) AS n \
+             FROM e o{at} GROUP BY o{at}.k, o{at}.id"
+        );
+    }
+    // Each table is used twice, with another condition in each place.
+    let mut common = "WITH w0 AS (SELECT DISTINCT k AS g FROM e)".to_owned();
+    for at in 1..levels {
+        let of = at - 1;
+        common = format!(
+            "{common}, w{at} AS (SELECT DISTINCT a.g + b.g AS g FROM w{of} a JOIN w{of} b \
+             WHERE a.g > 1 AND b.g > 2)"
+        );
+    }
+    let common = format!("{common} SELECT * FROM w{}", levels - 1);
+    for sql in [correlated, common] {
+        let mut planner = Planner::new(&harness.session, &[]);
+        planner.query(&parsed(&harness, &sql)).unwrap();
+        let planned = planner.plans.len();
+        assert!(planned <= levels * levels, "{planned} plans of queries in FROM: {sql}");
+    }
+}
+
+#[test]
+fn more_rows_than_can_be_counted_are_joined() {
+    let harness = harness();
+    let product = (0..7).fold("WITH w0 AS (SELECT DISTINCT id FROM t)".to_owned(), |with, at| {
+        let next = at + 1;
+        format!("{with}, w{next} AS (SELECT DISTINCT a.id FROM w{at} a, w{at} b, w{at} c)")
+    });
+    let sql = format!(
+        "{product} SELECT (SELECT MAX(a.id) FROM w7 a, w7 b WHERE a.id = t.id) FROM t, w7 \
+         WHERE w7.id < 0"
+    );
+    planned_query(&harness, &sql);
 }

@@ -8,7 +8,8 @@
 
 use sql_expression::{Expression, SortKey, WindowCall};
 
-use crate::plan::operator::{Formula, Operator, SortBy, WindowStep, Windows};
+use crate::logical::formula::{Formula, SortBy};
+use crate::plan::operator::{Operator, WindowStep, Windows};
 
 /// The operator that computes these functions over the rows of `input`.
 pub(crate) fn windows(input: Operator, width: usize, calls: Vec<WindowCall>) -> Operator {

@@ -20,7 +20,7 @@ use crate::information::schema::{
 };
 use crate::information::virtual_table;
 use crate::information::{self, Sequences};
-use crate::plan::shape;
+use crate::logical::shape;
 use crate::session::Session;
 use crate::statistics::Sizes;
 use crate::statistics::store::Known;

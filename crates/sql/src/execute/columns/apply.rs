@@ -19,10 +19,11 @@ use crate::execute::columns::cursor::{ColumnCursor, ColumnWork, Next};
 use crate::execute::columns::keys::key_filter_places;
 use crate::execute::columns::shape::{COLLECTED_MAX, Shape, Stop, narrowed_scan};
 use crate::execute::run::{ENDS, Run};
+use crate::logical::formula::Formula;
 use crate::memory::Held;
 use crate::plan::cost::{LOOK, SEND};
 use crate::plan::estimate::Estimates;
-use crate::plan::operator::{Formula, Operator, Subplan};
+use crate::plan::operator::{Operator, Subplan};
 
 pub(super) use applied::scanned;
 use applied::{Applied, Known, applied, holding, rows_read};

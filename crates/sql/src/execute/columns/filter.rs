@@ -10,7 +10,8 @@ use crate::execute::columns::cursor::{ColumnCursor, ColumnWork, Next};
 use crate::execute::columns::shape::{Shape, Stop, has_subquery, places_of_conditions};
 use crate::execute::pushdown::untranslated;
 use crate::execute::run::Run;
-use crate::plan::operator::{Formula, PlanNode};
+use crate::logical::formula::Formula;
+use crate::plan::operator::PlanNode;
 
 /// Conditions: a program for those that have a translation.
 pub(super) struct Conditions {

@@ -19,7 +19,8 @@ use crate::execute::cursor::sort::{SORTED, sorted};
 use crate::execute::joined::is_asking_scan;
 use crate::execute::kept::Kept;
 use crate::execute::run::{Run, with_parameters};
-use crate::plan::operator::{Operator, PlanNode, SortBy};
+use crate::logical::formula::SortBy;
+use crate::plan::operator::{Operator, PlanNode};
 use crate::rows::memory_of;
 
 /// What keeps the first rows of an operator.

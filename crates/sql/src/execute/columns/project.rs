@@ -12,7 +12,8 @@ use crate::execute::columns::shape::{Shape, Stop, result_shape};
 use crate::execute::columns::source::push;
 use crate::execute::cursor::evaluate;
 use crate::execute::run::{Run, with_parameters};
-use crate::plan::operator::{Formula, PlanNode, places_of};
+use crate::logical::formula::Formula;
+use crate::plan::operator::{PlanNode, places_of};
 
 /// A projection at work.
 pub(crate) struct ProjectCursor<'p> {

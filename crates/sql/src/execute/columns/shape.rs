@@ -11,7 +11,8 @@ use sqltype::SqlType;
 use vector::KeySet;
 
 use crate::execute::run::Run;
-use crate::plan::operator::{Formula, Operator, TableScan, places_of};
+use crate::logical::formula::Formula;
+use crate::plan::operator::{Operator, TableScan, places_of};
 use crate::plan::operator_id::OperatorId;
 
 /// Rows that are collected before what is joined to them is asked for.

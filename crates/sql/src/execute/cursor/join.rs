@@ -13,8 +13,9 @@ use crate::execute::cursor::{Cursor, open};
 use crate::execute::kept;
 use crate::execute::run::{KEY_BYTES, Run};
 use crate::execute::spilled::buffer::{Buffered, RowBuffer};
+use crate::logical::formula::Formula;
 use crate::memory::Held;
-use crate::plan::operator::{Formula, HashKey, JoinSpec, Operator, PlanNode};
+use crate::plan::operator::{HashKey, JoinSpec, Operator, PlanNode};
 use crate::rows::{Row, memory_of, memory_of_row};
 
 /// Combinations checked between two looks at the clock.

@@ -12,8 +12,9 @@ use crate::execute::kept::Kept;
 use crate::execute::run::{KEY_BYTES, Run, Seen};
 use crate::execute::spilled::Spilled;
 use crate::execute::spilled::buffer::{Buffered, RowBuffer};
+use crate::logical::formula::SetKind;
 use crate::memory::Held;
-use crate::plan::operator::{PlanNode, SetKind};
+use crate::plan::operator::PlanNode;
 use crate::rows::{Row, memory_of};
 
 pub(crate) use spilled::SpilledSet;

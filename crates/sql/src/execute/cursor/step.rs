@@ -27,8 +27,9 @@ use crate::execute::scan::{TableCursor, limits, look_up};
 use crate::execute::spilled::buffer::Buffered;
 use crate::execute::spilled::distinct::Distinct;
 use crate::execute::window::windowed;
+use crate::logical::formula::{Formula, SortBy};
 use crate::plan::operator::{
-    AccessPath, DerivedScan, Edge, Formula, Operator, PlanNode, SortBy, TableScan, VirtualScan,
+    AccessPath, DerivedScan, Edge, Operator, PlanNode, TableScan, VirtualScan,
 };
 use crate::rows::{Row, memory_of, memory_of_row};
 

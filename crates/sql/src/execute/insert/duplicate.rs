@@ -13,8 +13,8 @@ use sqltype::Datum;
 use crate::catalog::column_at;
 use crate::execute::insert::Target;
 use crate::execute::update::{check_generated, default_value};
-use crate::plan::from;
-use crate::plan::operator::Formula;
+use crate::logical::formula::Formula;
+use crate::logical::from;
 use crate::plan::planner::Planner;
 use crate::rows::Row;
 
@@ -77,7 +77,7 @@ pub(super) fn plan(
         }
         (InsertSource::Values(_) | InsertSource::Literals(_), None) => {}
     }
-    let mut binder = Binder::new(&scope, planner);
+    let mut binder = Binder::new(&scope, &mut planner.binding);
     binder.updating_duplicates = true;
     let (mut assignments, mut reads) = (Vec::new(), false);
     for assignment in &insert.on_duplicate {
@@ -136,7 +136,7 @@ fn tables_of(planner: &mut Planner<'_>, query: &ast::Query) -> Result<Vec<ScopeT
     }
     planner.with_common_tables(query.with.as_ref(), |planner| {
         let mut scope = Scope::new(None);
-        from::resolve(planner, &select.from, &mut scope, from::Within::Block(0))?;
+        from::resolve(&mut planner.binding, &select.from, &mut scope, from::Within::Block(0))?;
         Ok(scope.tables)
     })
 }

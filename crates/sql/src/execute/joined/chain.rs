@@ -16,12 +16,13 @@ use super::given::GivenStep;
 use crate::catalog::KeyKind;
 use crate::execute::pushdown;
 use crate::execute::run::Run;
+use crate::logical::formula::Formula;
 use crate::plan::cost::{
     ALL_AT_ONCE, FETCH, JOIN, LOOK, LOOKUP, PROBE, RANGE, READ_ON, SEEK, SEND,
 };
 use crate::plan::estimate::Estimates;
 use crate::plan::operator::{
-    AccessPath, Formula, HashKey, JoinSpec, Operator, PlanNode, QueryPlan, TableScan,
+    AccessPath, HashKey, JoinSpec, Operator, PlanNode, QueryPlan, TableScan,
 };
 
 /// Operators that may become one scan.

@@ -16,7 +16,8 @@ use crate::catalog::key_value::{KeyValue, key_value};
 use crate::execute::columns::shape::Shape;
 use crate::execute::pushdown::{self, untranslated};
 use crate::execute::run::{Run, with_parameters};
-use crate::plan::operator::{Formula, TableScan};
+use crate::logical::formula::Formula;
+use crate::plan::operator::TableScan;
 use crate::plan::operator_id::OperatorId;
 
 /// The protocol version that brought lookups of many rows, and rows that come with a plan.

@@ -25,7 +25,8 @@ use crate::execute::columns::shape::{Shape, Stop};
 use crate::execute::columns::{shape_of, width_of};
 use crate::execute::pushdown::untranslated;
 use crate::execute::run::Run;
-use crate::plan::operator::{Formula, HashKey, JoinSpec, PlanNode, TableScan};
+use crate::logical::formula::Formula;
+use crate::plan::operator::{HashKey, JoinSpec, PlanNode, TableScan};
 
 /// A side of a hash join whose rows are joined to those before.
 pub(super) struct GivenStep<'p> {

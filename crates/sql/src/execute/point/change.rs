@@ -28,12 +28,12 @@ use crate::execute::run::Run;
 use crate::execute::scan::{datum_of, kernel_columns};
 use crate::insert_id::InsertId;
 use crate::kernel::{Failure, Rejected};
-use crate::plan::from::{self, From, Within};
-use crate::plan::from_table::{JoinTree, Source};
+use crate::logical::binder::QueryBinder;
+use crate::logical::from::{self, From, Within};
+use crate::logical::from_table::{JoinTree, Source};
+use crate::logical::predicate;
 use crate::plan::join::JoinPlanner;
 use crate::plan::operator::{AccessPath, Operator, TableScan};
-use crate::plan::planner::Planner;
-use crate::plan::predicate;
 use crate::result::Outcome;
 use crate::session::Session;
 
@@ -77,7 +77,7 @@ enum Values {
 
 /// The scan of one row by its primary key that a filter stands for.
 fn row_by_key(
-    planner: &mut Planner<'_>,
+    binding: &mut QueryBinder<'_>,
     references: &[TableReference],
     filter: Option<&ast::Expr>,
 ) -> Result<Option<Box<TableScan>>, SqlError> {
@@ -85,7 +85,7 @@ fn row_by_key(
         return Ok(None);
     };
     let mut scope = Scope::new(None);
-    let Some(From { tables, .. }) = from::resolve(planner, references, &mut scope, Within::Change)?
+    let Some(From { tables, .. }) = from::resolve(binding, references, &mut scope, Within::Change)?
     else {
         return Ok(None);
     };
@@ -93,10 +93,10 @@ fn row_by_key(
         return Ok(None);
     }
     let mut conditions = Vec::new();
-    predicate::split(Binder::new(&scope, planner).bind(filter, Clause::Where)?, &mut conditions);
+    predicate::split(Binder::new(&scope, binding).bind(filter, Clause::Where)?, &mut conditions);
     let width = scope.width() as usize;
-    let pauses = planner.session.pauses();
-    let joins = JoinPlanner { tables: &tables, width, pauses };
+    let pauses = binding.session.pauses();
+    let joins = JoinPlanner { tables: &tables, plans: &[], width, pauses };
     let root = joins.plan(JoinTree::Table(0), conditions)?;
     let Operator::Scan(scan) = root else { return Ok(None) };
     let AccessPath::Primary { keys } = &scan.path else { return Ok(None) };
@@ -110,20 +110,20 @@ impl PointUpdate {
     /// # Errors
     /// Names that are not known, as the general way says them.
     pub(crate) fn plan(
-        planner: &mut Planner<'_>,
+        binding: &mut QueryBinder<'_>,
         update: &ast::Update,
     ) -> Result<Option<Self>, SqlError> {
         let unordered = update.limit.is_none() && update.order_by.is_empty();
         if update.with.is_some() || update.ignore || !unordered {
             return Ok(None);
         }
-        let scan = row_by_key(planner, &update.tables, update.filter.as_ref())?;
+        let scan = row_by_key(binding, &update.tables, update.filter.as_ref())?;
         let Some(scan) = scan else { return Ok(None) };
-        let maker = RowMaker::new(planner, &scan.definition, false)?;
+        let maker = RowMaker::new(binding, &scan.definition, false)?;
         if !maker.is_plain() {
             return Ok(None);
         }
-        let Some(assigned) = assignments(planner, &scan, update)? else { return Ok(None) };
+        let Some(assigned) = assignments(binding, &scan, update)? else { return Ok(None) };
         if assigned.iter().any(|assigned| maker.links.concern(&scan.definition, assigned.at)) {
             return Ok(None);
         }
@@ -336,16 +336,16 @@ impl PointUpdate {
 /// Assignments of columns that are in no key whose value must be unique, each to a value that is
 /// known, or that the data node can compute; none when there is another.
 fn assignments(
-    planner: &mut Planner<'_>,
+    binding: &mut QueryBinder<'_>,
     scan: &TableScan,
     update: &ast::Update,
 ) -> Result<Option<Vec<Assigned>>, SqlError> {
     let definition = scan.definition.clone();
     let mut scope = Scope::new(None);
-    if from::resolve(planner, &update.tables, &mut scope, Within::Change)?.is_none() {
+    if from::resolve(binding, &update.tables, &mut scope, Within::Change)?.is_none() {
         return Ok(None);
     }
-    let mut binder = Binder::new(&scope, planner);
+    let mut binder = Binder::new(&scope, binding);
     let mut assigned: Vec<Assigned> = Vec::with_capacity(update.assignments.len());
     for assignment in &update.assignments {
         let at = column_at(&definition, assignment.column.column.as_str())?;
@@ -414,7 +414,7 @@ impl PointDelete {
     /// # Errors
     /// Names that are not known, as the general way says them.
     pub(crate) fn plan(
-        planner: &mut Planner<'_>,
+        binding: &mut QueryBinder<'_>,
         delete: &ast::Delete,
     ) -> Result<Option<Self>, SqlError> {
         let ast::DeleteTarget::Single { table, alias, partitions } = &delete.target else {
@@ -425,10 +425,10 @@ impl PointDelete {
             return Ok(None);
         }
         let references = [TableReference::named(table.clone(), alias.clone())];
-        let scan = row_by_key(planner, &references, delete.filter.as_ref())?;
+        let scan = row_by_key(binding, &references, delete.filter.as_ref())?;
         let Some(scan) = scan else { return Ok(None) };
         // Who refers to the row has to be looked for when it is locked.
-        let has_children = Links::planned(planner, &scan.definition)?.has_children();
+        let has_children = Links::planned(binding, &scan.definition)?.has_children();
         Ok((!has_children).then_some(Self { scan }))
     }
 

@@ -30,7 +30,7 @@ use crate::execute::run::{Boxed, Run};
 use crate::execute::scan::{datum_of, partitions};
 use crate::kernel::Scan;
 use crate::large::read::complete_locked;
-use crate::plan::planner::Planner;
+use crate::logical::binder::QueryBinder;
 use crate::rows::Row;
 
 /// The most tables that a change goes through, the statement's own among them, as in InnoDB.
@@ -304,7 +304,7 @@ async fn set_keys(
     cascade: &mut Cascade,
 ) -> Result<(), SqlError> {
     let table = &child.referrer.child;
-    let maker = RowMaker::new(&mut Planner::new(run.session, &[]), table, false)?;
+    let maker = RowMaker::new(&mut QueryBinder::new(run.session, &[]), table, false)?;
     let types = || child.key().columns.iter().map(|at| &table.columns[*at].sql_type);
     let mut pairs = Vec::with_capacity(rows.len());
     for (old, key) in rows {

@@ -14,8 +14,8 @@ use sql_expression::SqlError;
 
 use crate::execute::cursor::sort::compare_keys;
 use crate::execute::run::Run;
+use crate::logical::formula::SortBy;
 use crate::memory::Held;
-use crate::plan::operator::SortBy;
 use crate::rows::Row;
 use crate::spill::rows::{RowReader, RowRun, RowWriter};
 use crate::spill::{FRAME_BYTES, SpillFile};

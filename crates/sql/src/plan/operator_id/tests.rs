@@ -184,13 +184,13 @@ fn a_part_of_another_statement_is_noticed() {
     let harness = harness();
     let mut planner = Planner::new(&harness.session, &[]);
     let Statement::Query(query) = parsed(&harness, "SELECT k FROM t") else { panic!() };
-    let mut plan = planner.plan_query(&query, None).unwrap();
+    let bound = planner.binding.bind_query(&query, None).unwrap();
+    let mut plan = planner.physical(bound).unwrap();
     plan.subqueries.push(Subplan {
         id: SubqueryId(1),
         plan: Rc::new(planned(&harness, "SELECT k FROM s")),
         enough: None,
         keyed: None,
-        ingredients: None,
         search: None,
         whole: None,
     });

@@ -31,11 +31,10 @@ use crate::execute::columns::shape::{
 };
 use crate::execute::columns::source::push;
 use crate::execute::run::{Run, alone};
+use crate::logical::formula::Formula;
 use crate::memory::Held;
 use crate::plan::keyed::runs_worth;
-use crate::plan::operator::{
-    Formula, HashKey, Keyed, Operator, QueryPlan, Search, Subplan, TableScan,
-};
+use crate::plan::operator::{HashKey, Keyed, Operator, QueryPlan, Search, Subplan, TableScan};
 use crate::plan::operator_id::OperatorId;
 
 /// How much cheaper it is to run a keyed subquery on columns than on rows.

@@ -1,7 +1,8 @@
 //! Views in FROM, and what CREATE VIEW makes of a query.
 //!
 //! # Owns
-//! The plan of a view; the form of a query that the catalog keeps: every column named, no `*`.
+//! The query of a view, bound; the form of a query that the catalog keeps: every column named, no
+//! `*`.
 //! # Guarantees
 //! A view means what it meant when it was made: its columns are those of that moment, and names of
 //! common tables around its use are none of its business. What has become of its tables is error
@@ -16,16 +17,16 @@ use sql_parser::ast::{self, Expr, Ident, ObjectName, QueryBody, Select, SelectIt
 
 use crate::catalog::names::TableName;
 use crate::catalog::{TableDefinition, same_name, view};
-use crate::plan::block;
-use crate::plan::from;
-use crate::plan::operator::QueryPlan;
-use crate::plan::planner::Planner;
-use crate::plan::with;
+use crate::logical::binder::QueryBinder;
+use crate::logical::block;
+use crate::logical::bound::BoundQuery;
+use crate::logical::from;
+use crate::logical::with;
 
 /// Longest name of a column.
 const NAME_MAX: usize = 64;
 
-impl Planner<'_> {
+impl QueryBinder<'_> {
     /// A name with the database it means.
     pub(crate) fn qualified(&mut self, name: &ObjectName) -> ObjectName {
         if name.schema.is_some() {
@@ -54,15 +55,15 @@ impl Planner<'_> {
         }
     }
 
-    /// The plan of a view of this name; none if the name is no view's.
-    pub(crate) fn view(&mut self, name: &ObjectName) -> Result<Option<QueryPlan>, SqlError> {
+    /// The query of a view of this name; none if the name is no view's.
+    pub(crate) fn view(&mut self, name: &ObjectName) -> Result<Option<BoundQuery>, SqlError> {
         let name = self.session.table_name(name)?;
         let cluster = self.session.cluster();
         if self.views.are_empty() && self.session.has_temporary(&name) {
             return Ok(None);
         }
         match cluster.table_named(&name.full()) {
-            Some(table) if view::is_view(table) => self.view_plan(&name, table).map(Some),
+            Some(table) if view::is_view(table) => self.view_query(&name, table).map(Some),
             _ => Ok(None),
         }
     }
@@ -76,7 +77,7 @@ impl Planner<'_> {
         }
     }
 
-    fn view_plan(&mut self, name: &TableName, table: &Arc<Table>) -> Result<QueryPlan, SqlError> {
+    fn view_query(&mut self, name: &TableName, table: &Arc<Table>) -> Result<BoundQuery, SqlError> {
         let full = name.full();
         if self.views.are_inside(&full) {
             return Err(SqlError::of::<1462>(&[&name.database, &name.name]));
@@ -86,17 +87,16 @@ impl Planner<'_> {
         self.views.inside.push(full);
         let database = self.views.database.replace(definition.database.clone());
         let (common, hints) = (std::mem::take(&mut self.common), self.hints.take());
-        let planned = self.plan_query(&definition.statement.query, None);
-        let planned = planned.and_then(|mut plan| {
-            from::rename(&mut plan, &definition.statement.columns)?;
-            if definition.statement.algorithm == Some(ast::ViewAlgorithm::Temptable) {
-                plan.ingredients = None;
-            }
-            Ok(plan)
+        let bound = self.bind_query(&definition.statement.query, None);
+        let bound = bound.and_then(|mut query| {
+            from::rename(&mut query, &definition.statement.columns)?;
+            let algorithm = definition.statement.algorithm;
+            query.is_apart = algorithm == Some(ast::ViewAlgorithm::Temptable);
+            Ok(query)
         });
         (self.views.database, self.common, self.hints) = (database, common, hints);
         self.views.inside.pop();
-        planned.map_err(|error| {
+        bound.map_err(|error| {
             if self.views.inside.is_empty() && is_about_names(&error) {
                 SqlError::of::<1356>(&[&name.database, &name.name])
             } else {
@@ -113,7 +113,7 @@ fn is_about_names(error: &SqlError) -> bool {
 
 /// Checks the query of a view of this name, and brings it into the form that is kept.
 pub(crate) fn kept_form(
-    planner: &mut Planner<'_>,
+    binding: &mut QueryBinder<'_>,
     name: &TableName,
     view: &ast::CreateView,
 ) -> Result<ast::Query, SqlError> {
@@ -122,17 +122,17 @@ pub(crate) fn kept_form(
         let clause = if matches!(into, ast::IntoTarget::Variables(_)) { "INTO" } else { "OUTFILE" };
         return Err(SqlError::of::<1350>(&[&clause]));
     }
-    planner.views.inside.push(name.full());
-    let plan = planner.query(&query)?;
-    if planner.views.met_variable {
+    binding.views.inside.push(name.full());
+    let bound = binding.bind_query(&query, None)?;
+    if binding.views.met_variable {
         return Err(SqlError::of::<1351>(&[]));
     }
-    if planner.views.used_default && planner.session.database() != Some(&name.database) {
+    if binding.views.used_default && binding.session.database() != Some(&name.database) {
         return Err(SqlError::not_supported(
             "CREATE VIEW in a database that is not the default one, over tables without a database",
         ));
     }
-    let mut names: Vec<String> = plan.columns.into_iter().map(|column| column.name).collect();
+    let mut names: Vec<String> = bound.columns.into_iter().map(|column| column.name).collect();
     for (at, name) in names.iter_mut().enumerate() {
         if name.is_empty() || name.chars().count() > NAME_MAX || name.ends_with(' ') {
             *name = format!("Name_exp_{}", at + 1);
@@ -153,21 +153,21 @@ pub(crate) fn kept_form(
     }
     let with = query.with.clone();
     if let Some(with) = &with {
-        with::define(planner, with, None)?;
+        with::define(binding, with, None)?;
     }
-    name_columns(planner, &mut query.body, &names)?;
+    name_columns(binding, &mut query.body, &names)?;
     Ok(query)
 }
 
 /// Writes out `*`, and gives each column its name.
 fn name_columns(
-    planner: &mut Planner<'_>,
+    binding: &mut QueryBinder<'_>,
     body: &mut QueryBody,
     names: &[String],
 ) -> Result<(), SqlError> {
     match body {
         QueryBody::Select(select) => {
-            write_out(planner, select)?;
+            write_out(binding, select)?;
             for (item, name) in select.items.iter_mut().zip(names) {
                 if let SelectItem::Expr { alias: alias @ None, .. } = item {
                     *alias = Some(Ident::from(name.as_str()));
@@ -175,23 +175,23 @@ fn name_columns(
             }
         }
         QueryBody::SetOperation(operation) => {
-            name_columns(planner, &mut operation.first, names)?;
+            name_columns(binding, &mut operation.first, names)?;
             for operand in &mut operation.rest {
-                name_columns(planner, &mut operand.body, names)?;
+                name_columns(binding, &mut operand.body, names)?;
             }
         }
         QueryBody::Nested(query) => {
-            let mark = planner.common.mark();
+            let mark = binding.common.mark();
             if let Some(with) = query.with.clone() {
-                with::define(planner, &with, None)?;
+                with::define(binding, &with, None)?;
             }
-            name_columns(planner, &mut query.body, names)?;
-            planner.common.forget(mark);
+            name_columns(binding, &mut query.body, names)?;
+            binding.common.forget(mark);
         }
         QueryBody::Table(name) => {
             let select = Select::all_of(ast::TableReference::named(name.clone(), None));
             *body = QueryBody::Select(Box::new(select));
-            return name_columns(planner, body, names);
+            return name_columns(binding, body, names);
         }
         QueryBody::Values(_) => {
             // Its columns have names of their own only within another query.
@@ -204,20 +204,20 @@ fn name_columns(
             };
             let select = Select::all_of(ast::TableReference::Derived(Box::new(derived)));
             *body = QueryBody::Select(Box::new(select));
-            return name_columns(planner, body, names);
+            return name_columns(binding, body, names);
         }
     }
     Ok(())
 }
 
 /// Puts the columns in the place of `*` and `t.*`.
-fn write_out(planner: &mut Planner<'_>, select: &mut Select) -> Result<(), SqlError> {
+fn write_out(binding: &mut QueryBinder<'_>, select: &mut Select) -> Result<(), SqlError> {
     let is_star = |item: &SelectItem| !matches!(item, SelectItem::Expr { .. });
     if !select.items.iter().any(is_star) {
         return Ok(());
     }
     let mut scope = Scope::new(None);
-    let from = from::resolve(planner, &select.from, &mut scope, from::Within::Block(0))?;
+    let from = from::resolve(binding, &select.from, &mut scope, from::Within::Block(0))?;
     let star = from.map(|from| from.star).unwrap_or_default();
     let mut items = Vec::new();
     for item in std::mem::take(&mut select.items) {

@@ -19,11 +19,11 @@ use sql_parser::ast::{
 use crate::catalog::names::TableName;
 use crate::catalog::view::{self, ViewDefinition, is_view};
 use crate::catalog::{TableDefinition, same_name};
-use crate::plan::from::{column_name, definition_columns};
-use crate::plan::from_table::ViewCheck;
-use crate::plan::operator::Formula;
-use crate::plan::planner::Planner;
-use crate::plan::predicate::split;
+use crate::logical::binder::QueryBinder;
+use crate::logical::formula::Formula;
+use crate::logical::from::{column_name, definition_columns};
+use crate::logical::from_table::ViewCheck;
+use crate::logical::predicate::split;
 
 /// A view that is a table with some of its columns and a condition, or such a part of such a view.
 pub(crate) struct SimpleView {
@@ -62,7 +62,7 @@ pub(crate) struct InsertThrough {
     pub(crate) name: TableName,
 }
 
-impl Planner<'_> {
+impl QueryBinder<'_> {
     /// What a view asks of the rows that are written through it; none without CHECK OPTION.
     pub(crate) fn view_check(
         &mut self,
@@ -188,10 +188,10 @@ impl Planner<'_> {
         }
         let name = layer.alias.as_str().into();
         scope.tables.push(ScopeTable { schema, name, columns, offset });
-        let subplans = self.subplans.len();
+        let subqueries = self.subqueries.len();
         let bound = Binder::new(&scope, self).bind(filter, Clause::Where);
-        let had_none = self.subplans.len() == subplans;
-        self.subplans.truncate(subplans);
+        let had_none = self.subqueries.len() == subqueries;
+        self.subqueries.truncate(subqueries);
         let bound = bound.ok().filter(|bound| had_none && bound.needs() == Needs::default())?;
         split(bound, conditions);
         Some(())

@@ -1,6 +1,9 @@
-//! A query block: SELECT with everything around it.
-
-use std::collections::BTreeSet;
+//! Binding of a query block: SELECT with everything around it.
+//!
+//! # Owns
+//! The order in which the clauses of a block are bound, and what clients see of its columns.
+//! # Not here
+//! FROM (`from`). What becomes of the bound block (`rewrite`, `physical`).
 
 use sql_expression::{
     Binder, Clause, Expression, Node, OrderBy, Output, Pauses, ResultType, Scope, SqlError, SqlMode,
@@ -9,35 +12,27 @@ use sql_parser::ast::{self, AggregateFunction, Expr, Literal, SelectItem};
 use sqltype::{Datum, SqlType};
 
 use crate::catalog::{ColumnDefault, KeyKind, TableDefinition};
-use crate::plan::assemble::operators;
-use crate::plan::bound::{Bound, Ingredients, Shape, for_each_expression};
-use crate::plan::condition;
-use crate::plan::derived::{self, forget_ingredients, forget_unused};
-use crate::plan::derived_condition;
-use crate::plan::estimate::Estimates;
-use crate::plan::from::{self, From, Within};
-use crate::plan::from_table::{FromTable, JoinTree, Source, table_at};
-use crate::plan::grouping;
-use crate::plan::hint;
-use crate::plan::join::JoinPlanner;
-use crate::plan::keyed;
-use crate::plan::limit::bounds;
-use crate::plan::operator::QueryPlan;
-use crate::plan::outer;
-use crate::plan::planner::Planner;
-use crate::plan::predicate;
+use crate::logical::binder::QueryBinder;
+use crate::logical::bound::{Block, Bound, BoundQuery, Relation, Shape};
+use crate::logical::from::{self, From, Within};
+use crate::logical::from_table::{FromTable, Source, table_at};
+use crate::logical::grouping;
+use crate::logical::hint;
+use crate::logical::limit::bounds;
+use crate::logical::predicate;
+use crate::logical::rewrite;
 use crate::result::ResultColumn;
 
-#[expect(clippy::too_many_lines, reason = "the parts of a block in the order of the language")]
+/// Binds a block, and rewrites it: what stands in its FROM is in its final form by then.
 pub(super) fn block(
-    planner: &mut Planner<'_>,
+    binding: &mut QueryBinder<'_>,
     select: &ast::Select,
     query: &ast::Query,
     parent: Option<&Scope<'_>>,
-) -> Result<QueryPlan, SqlError> {
+) -> Result<BoundQuery, SqlError> {
     let mut scope = Scope::new(parent);
-    let exists = planner.take_exists();
-    let resolved = from::resolve(planner, &select.from, &mut scope, Within::Block(select.block.0))?;
+    let exists = binding.take_exists();
+    let resolved = from::resolve(binding, &select.from, &mut scope, Within::Block(select.block.0))?;
     let (mut tables, tree, star, of_views) = match resolved {
         Some(From { tables, tree, star, conditions, .. }) => (tables, Some(tree), star, conditions),
         None => (Vec::new(), None, Vec::new(), Vec::new()),
@@ -45,163 +40,56 @@ pub(super) fn block(
     if select.options.straight_join {
         hint::fix_order(&mut tables);
     }
-    from::lock(planner, &mut tables, &query.locking)?;
-    let mode = planner.facts().sql_mode;
-    let pauses = planner.session.pauses().clone();
-    let mut binder = Binder::new(&scope, planner);
+    from::lock(binding, &mut tables, &query.locking)?;
+    let pauses = binding.session.pauses().clone();
+    let mut binder = Binder::new(&scope, binding);
     binder.named_windows = select.windows.clone();
     binder.is_block = true;
     let tree = tree.map(|tree| from::bind_tree(&mut binder, tree)).transpose()?;
     let mut bound = bind(&mut binder, select, query, &tables, &star)?;
     bound.conditions.splice(0..0, of_views);
     // What follows goes over all expressions again and again: others have a turn between.
-    let look = || pauses.look();
-    look()?;
-    bound.pauses = pauses.clone();
+    pauses.look()?;
+    bound.pauses = pauses;
     if binder.bound_to_session {
-        planner.once = true;
+        binding.once = true;
     }
-    let grouped = !bound.group_by.is_empty() || !bound.aggregates.is_empty();
-    grouping::check_groupings(&bound, select.rollup)?;
-    if grouped && mode.contains(SqlMode::ONLY_FULL_GROUP_BY) {
-        grouping::check_grouping(planner, &scope, &tables, tree.as_ref(), &bound)?;
-    }
-    if select.distinct && !grouped && mode.contains(SqlMode::ONLY_FULL_GROUP_BY) {
-        grouping::check_distinct(&bound)?;
-    }
-    if exists && !select.distinct && bound.windows.is_empty() {
+    let shape = Shape {
+        grouped: !bound.group_by.is_empty() || !bound.aggregates.is_empty(),
+        distinct: select.distinct,
+        rollup: select.rollup,
+        counts: select.options.calc_found_rows,
+    };
+    let (width, correlated) = (scope.width() as usize, !scope.outer_columns().is_empty());
+    let mut block = Block { tables, tree, bound, width, shape, correlated, exists };
+    check(binding, &scope, &block)?;
+    if exists && !shape.distinct && block.bound.windows.is_empty() {
         // What a row would show is never computed, so that it cannot fail.
         let one = Expression::constant(Datum::Int(1), ResultType::of(SqlType::big_int(), false));
-        bound.outputs.iter_mut().for_each(|output| output.expression = one.clone());
+        block.bound.outputs.iter_mut().for_each(|output| output.expression = one.clone());
     }
-    let results: Vec<ResultType> =
-        bound.outputs.iter().map(|output| output.expression.result.clone()).collect();
-    let columns = bound.columns.clone();
-    look()?;
-    let width = scope.width() as usize;
-    let counts = select.options.calc_found_rows;
-    let shape = Shape { grouped, distinct: select.distinct, rollup: select.rollup, counts };
-    let (mut tree, width) =
-        merged_and_marked(planner, &mut tables, tree, &mut bound, width, shape)?;
-    look()?;
-    let correlated = !scope.outer_columns().is_empty();
-    let simple = !select.distinct && tables.iter().all(|table| table.lock.is_none());
-    let mut keyed = match &tree {
-        Some(tree) if correlated && simple => {
-            keyed::plan(&tables, tree, &bound, width, exists, &planner.subplans)?
-        }
-        _ => None,
-    };
-    look()?;
-    planner.add_searches(&bound.conditions)?;
-    look()?;
-    // Of other queries than the statement's own other plans may be made.
-    let asked = tree.as_ref().filter(|_| planner.depth > 1 && !exists);
-    let ingredients =
-        asked.map(|tree| Box::new(Ingredients::of_block(&tables, tree, &bound, width, shape)));
-    if let Some(tree) = tree.as_mut().filter(|_| correlated) {
-        derived_condition::push_all(&mut tables, tree, &mut bound.conditions)?;
-        forget_unused(&mut tables);
-    }
-    look()?;
-    let root = operators(&tables, tree, bound, width, shape)?;
-    look()?;
-    if let Some(keyed) = &mut keyed {
-        keyed.weigh(&root, &tables);
-    }
-    Ok(QueryPlan {
-        counts_found_rows: counts,
-        keyed: keyed.map(Box::new),
-        ingredients,
-        ..QueryPlan::new(columns, root, results, correlated)
-    })
+    let outputs = block.bound.outputs.iter();
+    let results = outputs.map(|output| output.expression.result.clone()).collect();
+    let columns = block.bound.columns.clone();
+    rewrite::rewrite(&mut block, &binding.subqueries, &mut binding.numbers)?;
+    let relation = Relation::Block(Box::new(block));
+    Ok(BoundQuery::new(columns, relation, results, correlated))
 }
 
-/// Merges queries of FROM into the block, brings its conditions into the form in which they are
-/// checked, and marks the columns that it uses. The joins, and the width of the row.
-fn merged_and_marked(
-    planner: &Planner<'_>,
-    tables: &mut Vec<FromTable>,
-    tree: Option<JoinTree>,
-    bound: &mut Bound,
-    mut width: usize,
-    shape: Shape,
-) -> Result<(Option<JoinTree>, usize), SqlError> {
-    let used_inside = places_used_inside(planner, tables);
-    let mut of_merged = Vec::new();
-    let mut tree = tree.map(|tree| {
-        let (tables, bound, used_inside) = (&mut *tables, &mut *bound, &used_inside);
-        let Shape { distinct, rollup, .. } = shape;
-        let block = derived::Block { tables, tree, bound, width, used_inside, distinct, rollup };
-        let tree;
-        (tree, width, of_merged) = block.merge();
-        tree
-    });
-    let pauses = planner.session.pauses();
-    pauses.look()?;
-    let conditions = std::mem::take(&mut bound.conditions);
-    bound.conditions = condition::prepared(&JoinPlanner { tables, width, pauses }, conditions)?;
-    // They were prepared in their own block.
-    bound.conditions.append(&mut of_merged);
-    if let Some(tree) = &mut tree {
-        derived_condition::push(tables, tree, &mut bound.conditions)?;
+/// What a block may show of its groups, and sort by.
+fn check(binding: &QueryBinder<'_>, scope: &Scope<'_>, block: &Block) -> Result<(), SqlError> {
+    let Shape { grouped, distinct, rollup, .. } = block.shape;
+    grouping::check_groupings(&block.bound, rollup)?;
+    if !binding.facts().sql_mode.contains(SqlMode::ONLY_FULL_GROUP_BY) {
+        return Ok(());
     }
-    for table in tables.iter_mut() {
-        if let Source::Derived(plan) = &table.source {
-            table.rows = Estimates::in_planning(planner.session).rows(&plan.root);
-        }
+    if grouped {
+        grouping::check_grouping(binding, scope, block)?;
     }
-    if planner.depth == 1 {
-        forget_ingredients(tables);
+    if distinct && !grouped {
+        grouping::check_distinct(&block.bound)?;
     }
-    pauses.look()?;
-    mark_used(tables, bound, tree.as_ref());
-    used_inside.into_iter().for_each(|place| use_column(tables, place));
-    forget_unused(tables);
-    Ok((tree, width))
-}
-
-fn use_column(tables: &mut [FromTable], place: usize) {
-    for table in tables {
-        if table.places().contains(&place) {
-            table.used.insert(place - table.offset);
-        }
-    }
-}
-
-/// Marks the columns that an expression uses.
-fn mark(tables: &mut [FromTable], expression: &Expression) {
-    expression.visit(&mut |part| {
-        if let Node::Column { index, .. } = part.node {
-            use_column(tables, index as usize);
-        }
-    });
-}
-
-/// Marks the columns that the expressions of a block use.
-fn mark_used(tables: &mut [FromTable], bound: &Bound, tree: Option<&JoinTree>) {
-    let mut see = |expression: &Expression| mark(tables, expression);
-    for_each_expression(bound, &mut see);
-    if let Some(tree) = tree {
-        tree.for_each_condition(&mut see);
-    }
-}
-
-/// The places of this block's row that subqueries and LATERAL tables use.
-fn places_used_inside(planner: &Planner<'_>, tables: &[FromTable]) -> BTreeSet<usize> {
-    let mut places = BTreeSet::new();
-    let mut see = |depth: usize, place: u32| {
-        if depth == 1 {
-            places.insert(place as usize);
-        }
-    };
-    planner.subplans.iter().for_each(|subplan| outer::for_each_outer(&subplan.plan, &mut see));
-    for table in tables {
-        if let (Source::Derived(plan), Some(_)) = (&table.source, &table.lateral) {
-            outer::for_each_outer(plan, &mut see);
-        }
-    }
-    places
+    Ok(())
 }
 
 /// The select list: what clients see of its columns.

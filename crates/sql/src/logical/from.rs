@@ -14,14 +14,13 @@ use wire::{LockMode, WaitPolicy};
 
 use crate::catalog::{ColumnDefault, TableDefinition};
 use crate::information;
-use crate::plan::common_table::CommonUse;
-use crate::plan::from_table::{FromTable, JoinTree, Source};
-use crate::plan::json_table;
-use crate::plan::operator::QueryPlan;
-use crate::plan::outer;
-use crate::plan::planner::Planner;
-use crate::plan::predicate::split;
-use crate::plan::selectivity::Known;
+use crate::logical::binder::QueryBinder;
+use crate::logical::bound::BoundQuery;
+use crate::logical::common_table::CommonUse;
+use crate::logical::from_table::{FromTable, JoinTree, Source};
+use crate::logical::json_table;
+use crate::logical::known::Known;
+use crate::logical::predicate::split;
 
 /// FROM with names resolved; conditions are bound when all tables are in the scope.
 pub(crate) struct From<'q> {
@@ -121,7 +120,7 @@ impl Tree<'_> {
 
 /// Resolves FROM into the scope.
 pub(crate) fn resolve<'q>(
-    planner: &mut Planner<'_>,
+    binding: &mut QueryBinder<'_>,
     references: &'q [TableReference],
     scope: &mut Scope<'_>,
     within: Within,
@@ -136,7 +135,7 @@ pub(crate) fn resolve<'q>(
     };
     let mut tree: Option<Tree<'q>> = None;
     for reference in references {
-        let right = reference_of(planner, reference, scope, &mut from)?;
+        let right = reference_of(binding, reference, scope, &mut from)?;
         tree = Some(match tree {
             None => right,
             Some(left) => Tree::Join {
@@ -148,33 +147,33 @@ pub(crate) fn resolve<'q>(
             },
         });
     }
-    planner.apply_hints(within.number(), &mut from.tables);
+    binding.apply_hints(within.number(), &mut from.tables);
     let Some(tree) = tree else { return Ok(None) };
     let star = tree.star(scope);
     Ok(Some(From { tree, star, ..from }))
 }
 
 fn reference_of<'q>(
-    planner: &mut Planner<'_>,
+    binding: &mut QueryBinder<'_>,
     reference: &'q TableReference,
     scope: &mut Scope<'_>,
     from: &mut From<'q>,
 ) -> Result<Tree<'q>, SqlError> {
     match reference {
-        TableReference::Table(factor) => table(planner, factor, scope, from),
+        TableReference::Table(factor) => table(binding, factor, scope, from),
         TableReference::Derived(derived) => {
             // LATERAL sees the tables before it; they are in the scope already.
             let parent = if derived.lateral { Some(&*scope) } else { scope.parent };
-            let mut plan = planner.plan_query(&derived.query, parent)?;
-            rename(&mut plan, &derived.columns)?;
+            let mut query = binding.bind_query(&derived.query, parent)?;
+            rename(&mut query, &derived.columns)?;
             let alias = derived.alias.as_str();
-            derived_table(scope, from, alias, Rc::new(plan), 0, derived.lateral)
+            derived_table(scope, from, alias, binding.numbered(query), 0, derived.lateral)
         }
         TableReference::JsonTable(table) => {
-            let plan = json_table::plan(planner, table, Some(&*scope))?;
+            let query = json_table::bind(binding, table, Some(&*scope))?;
             // It stands for itself unless its document is of the tables before it.
-            let lateral = plan.correlated;
-            derived_table(scope, from, table.alias.as_str(), Rc::new(plan), 0, lateral)
+            let lateral = query.correlated;
+            derived_table(scope, from, table.alias.as_str(), binding.numbered(query), 0, lateral)
         }
         TableReference::Join(join) => {
             let (first, second) = match join.kind {
@@ -186,19 +185,19 @@ fn reference_of<'q>(
             // Columns stand in the row in the order in which tables are written.
             let (left, right) = match join.kind {
                 JoinKind::Right => {
-                    let second = reference_of(planner, second, scope, from)?;
-                    let first = reference_of(planner, first, scope, from)?;
+                    let second = reference_of(binding, second, scope, from)?;
+                    let first = reference_of(binding, first, scope, from)?;
                     (first, second)
                 }
                 _ => {
-                    let first = reference_of(planner, first, scope, from)?;
-                    let second = reference_of(planner, second, scope, from)?;
+                    let first = reference_of(binding, first, scope, from)?;
+                    let second = reference_of(binding, second, scope, from)?;
                     (first, second)
                 }
             };
             from.outer -= u32::from(outer);
             if outer {
-                check_outer(planner, &left, &right, from)?;
+                check_outer(binding, &left, &right, from)?;
             }
             let (on, equal) = match &join.condition {
                 JoinCondition::None => (None, Vec::new()),
@@ -232,7 +231,7 @@ fn reference_of<'q>(
 }
 
 fn table<'q>(
-    planner: &mut Planner<'_>,
+    binding: &mut QueryBinder<'_>,
     factor: &'q ast::TableFactor,
     scope: &mut Scope<'_>,
     from: &mut From<'q>,
@@ -240,23 +239,23 @@ fn table<'q>(
     let name = factor.name.name.as_str();
     let alias = factor.alias.as_ref().map_or(name, ast::Ident::as_str);
     if factor.name.schema.is_none()
-        && let Some(CommonUse { plan, out }) = planner.common.find(name, scope, planner.depth)?
+        && let Some(CommonUse { query, out }) = binding.common.find(name, scope, binding.depth)?
     {
-        planner.contains(&plan);
-        return derived_table(scope, from, alias, plan, out, false);
+        binding.contains(&query);
+        return derived_table(scope, from, alias, query, out, false);
     }
     if !factor.partitions.is_empty() {
         return Err(SqlError::not_supported("SELECT ... PARTITION"));
     }
-    let qualified = planner.qualified(&factor.name);
-    if let Some(tree) = merged_view(planner, &qualified, alias, scope, from)? {
+    let qualified = binding.qualified(&factor.name);
+    if let Some(tree) = merged_view(binding, &qualified, alias, scope, from)? {
         return Ok(tree);
     }
-    if let Some(plan) = planner.view(&qualified)? {
-        let schema = planner.session.table_name(&qualified)?.database;
-        return view_table(scope, from, &schema, alias, plan);
+    if let Some(query) = binding.view(&qualified)? {
+        let schema = binding.session.table_name(&qualified)?.database;
+        return view_table(scope, from, &schema, alias, binding.numbered(query));
     }
-    let database = planner.session.table_name(&qualified)?.database;
+    let database = binding.session.table_name(&qualified)?.database;
     if let Some(table) = information::table(&database, name) {
         let columns: Vec<ScopeColumn> = table
             .columns
@@ -266,17 +265,17 @@ fn table<'q>(
                 ScopeColumn::new(name, ResultType::column(column.sql_type(), column.nullable))
             })
             .collect();
-        planner.once = true;
+        binding.once = true;
         return add(scope, from, Some(&database), alias, columns, Source::Virtual(table));
     }
-    let definition = planner.definition(&qualified)?;
+    let definition = binding.definition(&qualified)?;
     let columns = definition_columns(&definition, alias);
     let source = Source::Table(definition.clone());
     let tree = add(scope, from, Some(&definition.database), alias, columns, source)?;
     if let Some(table) = from.tables.last_mut() {
-        let session = planner.session;
+        let session = binding.session;
         table.rows = session.rows(definition.table.id);
-        let known = |values| Known { values, constants: planner.constants() };
+        let known = |values| Known { values, constants: binding.constants() };
         table.known = session.values(definition.table.id).map(known);
         for hint in &factor.index_hints {
             let names = hint.indexes.iter().map(|name| name.as_str().to_owned());
@@ -325,14 +324,14 @@ fn derived_table<'q>(
     scope: &mut Scope<'_>,
     from: &mut From<'q>,
     alias: &str,
-    plan: Rc<QueryPlan>,
+    query: Rc<BoundQuery>,
     out: usize,
     lateral: bool,
 ) -> Result<Tree<'q>, SqlError> {
     let mut needs = None;
     if lateral {
         let mut tables = BTreeSet::new();
-        outer::for_each_outer(&plan, &mut |depth, place| {
+        query.for_each_outer(&mut |depth, place| {
             if depth == 1 {
                 let of = |table: &ScopeTable| {
                     place.checked_sub(table.offset).is_some_and(|at| {
@@ -343,58 +342,58 @@ fn derived_table<'q>(
             }
         });
         needs = Some(tables);
-    } else if plan.correlated {
-        scope.depend_on(outer::reach(&plan) + out);
+    } else if query.correlated {
+        scope.depend_on(query.reach() + out);
     }
-    let columns = plan_columns(&plan, "", alias);
+    let columns = query_columns(&query, "", alias);
     for (at, column) in columns.iter().enumerate() {
         let same = |other: &ScopeColumn| same_name(&other.name.column, &column.name.column);
         if columns[..at].iter().any(same) {
             return Err(SqlError::of::<1060>(&[&column.name.column]));
         }
     }
-    let tree = add(scope, from, None, alias, columns, Source::Derived(plan))?;
+    let tree = add(scope, from, None, alias, columns, Source::Derived(query))?;
     if let Some(table) = from.tables.last_mut() {
         (table.out, table.lateral) = (out, needs);
     }
     Ok(tree)
 }
 
-fn plan_columns(plan: &QueryPlan, database: &str, alias: &str) -> Vec<ScopeColumn> {
-    let columns = plan.columns.iter().zip(plan.types());
+fn query_columns(query: &BoundQuery, database: &str, alias: &str) -> Vec<ScopeColumn> {
+    let columns = query.columns.iter().zip(&query.results);
     let named = columns.map(|(column, result)| {
-        ScopeColumn::new(column_name(database, alias, &column.name), result)
+        ScopeColumn::new(column_name(database, alias, &column.name), result.clone())
     });
     named.collect()
 }
 
 /// A view that is a part of a table, as that table: what the view does not show has no name.
 fn merged_view<'q>(
-    planner: &mut Planner<'_>,
+    binding: &mut QueryBinder<'_>,
     name: &ast::ObjectName,
     alias: &str,
     scope: &mut Scope<'_>,
     from: &mut From<'q>,
 ) -> Result<Option<Tree<'q>>, SqlError> {
-    let full = planner.session.table_name(name)?;
-    let Some(view) = planner.session.view_named(&full)? else { return Ok(None) };
-    if planner.views.are_inside(&full.full()) {
+    let full = binding.session.table_name(name)?;
+    let Some(view) = binding.session.view_named(&full)? else { return Ok(None) };
+    if binding.views.are_inside(&full.full()) {
         return Ok(None);
     }
     if let Within::Block(number) = from.within
-        && !planner.may_merge(number, alias)
+        && !binding.may_merge(number, alias)
     {
         return Ok(None);
     }
-    let Some(simple) = planner.simple(&view) else { return Ok(None) };
+    let Some(simple) = binding.simple(&view) else { return Ok(None) };
     if from.outer > 0 && simple.has_condition() {
         return Ok(None);
     }
-    let Some(conditions) = planner.view_condition(&simple, scope.width()) else { return Ok(None) };
-    planner.remember_view(&full);
+    let Some(conditions) = binding.view_condition(&simple, scope.width()) else { return Ok(None) };
+    binding.remember_view(&full);
     let mut columns = definition_columns(&simple.table, alias);
     simple.rename(&mut columns, &full.database, alias);
-    let check = planner.view_check(&full, &simple);
+    let check = binding.view_check(&full, &simple);
     let source = Source::Table(simple.table.clone());
     let tree = add(scope, from, Some(&full.database), alias, columns, source)?;
     from.conditions.extend(conditions);
@@ -409,16 +408,16 @@ fn view_table<'q>(
     from: &mut From<'q>,
     database: &str,
     alias: &str,
-    plan: QueryPlan,
+    query: Rc<BoundQuery>,
 ) -> Result<Tree<'q>, SqlError> {
-    let columns = plan_columns(&plan, database, alias);
-    add(scope, from, Some(database), alias, columns, Source::Derived(Rc::new(plan)))
+    let columns = query_columns(&query, database, alias);
+    add(scope, from, Some(database), alias, columns, Source::Derived(query))
 }
 
 /// What may not stand at the side of an outer join that can be missing: a recursive table's
 /// reference to itself, and what a LATERAL table of the other side looks at.
 fn check_outer(
-    planner: &Planner<'_>,
+    binding: &QueryBinder<'_>,
     left: &Tree<'_>,
     right: &Tree<'_>,
     from: &From<'_>,
@@ -427,8 +426,8 @@ fn check_outer(
     left.tables(&mut kept);
     right.tables(&mut optional);
     for at in &optional {
-        if let Source::Derived(plan) = &from.tables[*at].source
-            && let Some(name) = planner.common.work_table(plan)
+        if let Source::Derived(query) = &from.tables[*at].source
+            && let Some(name) = binding.common.work_table(query)
         {
             return Err(SqlError::of::<3576>(&[&name]));
         }
@@ -483,14 +482,14 @@ fn add<'q>(
 }
 
 /// Gives the columns of a query other names.
-pub(crate) fn rename(plan: &mut QueryPlan, names: &[ast::Ident]) -> Result<(), SqlError> {
+pub(crate) fn rename(query: &mut BoundQuery, names: &[ast::Ident]) -> Result<(), SqlError> {
     if names.is_empty() {
         return Ok(());
     }
-    if names.len() != plan.columns.len() {
+    if names.len() != query.columns.len() {
         return Err(SqlError::of::<1353>(&[]));
     }
-    for (column, name) in plan.columns.iter_mut().zip(names) {
+    for (column, name) in query.columns.iter_mut().zip(names) {
         column.name = name.as_str().to_owned();
     }
     Ok(())
@@ -589,12 +588,12 @@ fn equality(binder: &Binder<'_, '_>, left: u32, right: u32) -> Result<Expression
 
 /// The locks that FOR UPDATE and FOR SHARE put on tables of the block.
 pub(crate) fn lock(
-    planner: &mut Planner<'_>,
+    binding: &mut QueryBinder<'_>,
     tables: &mut [FromTable],
     locking: &[ast::Locking],
 ) -> Result<(), SqlError> {
     for lock in locking {
-        let autocommit = planner.autocommits();
+        let autocommit = binding.autocommits();
         let wait = match lock.wait {
             ast::LockWait::Wait => WaitPolicy::Wait,
             ast::LockWait::NoWait => WaitPolicy::Refuse,

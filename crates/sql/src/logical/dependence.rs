@@ -12,9 +12,9 @@ use sql_expression::{Compare, Comparison, Constancy, Expression, Node};
 use sql_parser::ast::BinaryOp;
 use sqltype::TypeKind;
 
-use crate::plan::bound::Bound;
-use crate::plan::from_table::{FromTable, JoinTree, Source};
-use crate::plan::predicate::has_subquery;
+use crate::logical::bound::Bound;
+use crate::logical::from_table::{FromTable, JoinTree, Source};
+use crate::logical::predicate::has_subquery;
 
 /// One value of `given` for each combination of values of `needs`.
 struct Dependency {

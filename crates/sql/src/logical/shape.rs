@@ -11,7 +11,7 @@ use sqltype::{Datum, SqlType, TypeKind};
 use crate::catalog::default::{has_no_default, implicit_default};
 use crate::catalog::names::TableName;
 use crate::catalog::{ColumnDefault, ColumnDefinition, TableDefinition, error};
-use crate::plan::planner::Planner;
+use crate::logical::binder::QueryBinder;
 use crate::result::ResultColumn;
 use crate::session::Session;
 
@@ -22,10 +22,11 @@ pub(crate) fn shape(session: &Session, name: &TableName) -> Result<TableDefiniti
     let table = table.ok_or_else(|| error::no_such_table(&name.database, &name.name))?;
     let object =
         ObjectName { schema: Some(name.database.as_str().into()), name: name.name.as_str().into() };
-    let plan = Planner::new(session, &[]).view(&object)?;
-    let plan = plan.ok_or_else(|| SqlError::of::<1347>(&[&name.database, &name.name, &"VIEW"]))?;
+    let query = QueryBinder::new(session, &[]).view(&object)?;
+    let query =
+        query.ok_or_else(|| SqlError::of::<1347>(&[&name.database, &name.name, &"VIEW"]))?;
     let columns: Result<Vec<ColumnDefinition>, SqlError> =
-        plan.columns.iter().map(|column| selected(session, column)).collect();
+        query.columns.iter().map(|column| selected(session, column)).collect();
     Ok(TableDefinition { columns: columns?, ..without_columns(name, table) })
 }
 

@@ -9,15 +9,15 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::rc::Rc;
 
-use sql_expression::Expression;
+use sql_expression::{Expression, Node, Pauses};
 use wire::{LockMode, WaitPolicy};
 
 use crate::catalog::TableDefinition;
 use crate::information::virtual_table::VirtualTable;
-use crate::plan::cost::ROWS_UNKNOWN;
-use crate::plan::operator::{Formula, QueryPlan};
-use crate::plan::predicate::is_steady;
-use crate::plan::selectivity::Known;
+use crate::logical::bound::BoundQuery;
+use crate::logical::formula::Formula;
+use crate::logical::known::Known;
+use crate::logical::predicate::is_steady;
 
 /// A table of FROM.
 #[derive(Clone, Debug)]
@@ -53,18 +53,19 @@ pub(crate) struct FromTable {
 }
 
 impl FromTable {
-    /// About how many rows it has, known or not.
-    pub(crate) fn size(&self) -> f64 {
-        match (&self.source, self.rows) {
-            (_, Some(rows)) => (rows as f64).max(1.0),
-            (Source::Table(_), None) => ROWS_UNKNOWN,
-            (Source::Virtual(_) | Source::Derived(_), None) => 1_000.0,
-        }
-    }
-
     /// The places of the block's row that its columns have.
     pub(crate) fn places(&self) -> Range<usize> {
         self.offset..self.offset + self.columns
+    }
+
+    /// How many blocks lie between its block and what a query in its place sees: one to a LATERAL
+    /// table, none to a derived table, which sees what its block sees, and to a common table as
+    /// many fewer as lie between its definition and its use.
+    pub(crate) fn blocks_between(&self) -> isize {
+        match self.lateral {
+            Some(_) => 1,
+            None => -isize::try_from(self.out).unwrap_or(0),
+        }
     }
 
     /// Whether the hints of the statement let an index be used.
@@ -79,7 +80,7 @@ impl FromTable {
 pub(crate) enum Source {
     Table(Rc<TableDefinition>),
     Virtual(&'static VirtualTable),
-    Derived(Rc<QueryPlan>),
+    Derived(Rc<BoundQuery>),
 }
 
 /// The tree of joins, by numbers of tables.
@@ -91,7 +92,7 @@ pub(crate) enum JoinTree {
 }
 
 impl JoinTree {
-    pub(super) fn tables(&self, into: &mut BTreeSet<usize>) {
+    pub(crate) fn tables(&self, into: &mut BTreeSet<usize>) {
         match self {
             Self::Table(at) => {
                 into.insert(*at);
@@ -105,14 +106,14 @@ impl JoinTree {
     }
 
     /// Whether a table is in it.
-    pub(super) fn has(&self, table: usize) -> bool {
+    pub(crate) fn has(&self, table: usize) -> bool {
         let mut tables = BTreeSet::new();
         self.tables(&mut tables);
         tables.contains(&table)
     }
 
     /// Calls `see` with each condition of joins.
-    pub(super) fn for_each_condition(&self, see: &mut dyn FnMut(&Expression)) {
+    pub(crate) fn for_each_condition(&self, see: &mut dyn FnMut(&Expression)) {
         match self {
             Self::Table(_) => {}
             Self::Inner { parts, conditions } => {
@@ -128,7 +129,7 @@ impl JoinTree {
     }
 
     /// As [`JoinTree::for_each_condition`], to change them.
-    pub(super) fn for_each_condition_mut(&mut self, change: &mut dyn FnMut(&mut Expression)) {
+    pub(crate) fn for_each_condition_mut(&mut self, change: &mut dyn FnMut(&mut Expression)) {
         match self {
             Self::Table(_) => {}
             Self::Inner { parts, conditions } => {
@@ -144,7 +145,7 @@ impl JoinTree {
     }
 
     /// Gives its tables other numbers.
-    pub(super) fn renumber(&mut self, number: &dyn Fn(usize) -> usize) {
+    pub(crate) fn renumber(&mut self, number: &dyn Fn(usize) -> usize) {
         match self {
             Self::Table(at) => *at = number(*at),
             Self::Inner { parts, .. } => parts.iter_mut().for_each(|part| part.renumber(number)),
@@ -157,7 +158,7 @@ impl JoinTree {
 
     /// Puts a tree in the place of a table of which there are only rows that meet conditions: they
     /// become those of the join around it. What is left of them holds for all rows.
-    pub(super) fn put(&mut self, table: usize, tree: JoinTree, conditions: &mut Vec<Expression>) {
+    pub(crate) fn put(&mut self, table: usize, tree: JoinTree, conditions: &mut Vec<Expression>) {
         match self {
             Self::Table(_) => *self = tree,
             Self::Inner { parts, conditions: on } => {
@@ -184,19 +185,58 @@ pub(crate) struct ViewCheck {
     pub(crate) conditions: Vec<Formula>,
 }
 
+/// The rows of tables, as far as they are known.
+pub(crate) fn known_rows(tables: &[FromTable]) -> u64 {
+    tables.iter().filter_map(|table| table.rows).fold(0, u64::saturating_add)
+}
+
+/// The tables of a block that an expression needs; all of them when that cannot be told.
+pub(crate) fn tables_of(
+    tables: &[FromTable],
+    expression: &Expression,
+    pauses: &Pauses,
+) -> BTreeSet<usize> {
+    let mut needed = BTreeSet::new();
+    let mut all = false;
+    let mut parts = 0;
+    expression.visit(&mut |part| {
+        parts += 1;
+        match &part.node {
+            Node::Column { index, .. } => {
+                let place = *index as usize;
+                needed.extend(tables.iter().position(|table| table.places().contains(&place)));
+            }
+            Node::Subquery(subquery) if subquery.correlated => all = true,
+            _ => {}
+        }
+    });
+    // The callers ask for thousands of expressions; another pause tells them that they are to end.
+    let _ = pauses.count(parts);
+    if all { (0..tables.len()).collect() } else { needed }
+}
+
 /// The table that has a column at this place of the block's row.
-pub(super) fn table_at(tables: &[FromTable], place: usize) -> Option<&FromTable> {
+pub(crate) fn table_at(tables: &[FromTable], place: usize) -> Option<&FromTable> {
     tables.iter().find(|table| table.places().contains(&place))
 }
 
 /// Whether it does not matter when and how often conditions of joins are evaluated.
-pub(super) fn is_steady_tree(tree: &JoinTree) -> bool {
+pub(crate) fn is_steady_tree(tree: &JoinTree) -> bool {
     all_in_tree(tree, &is_steady)
 }
 
 /// Whether all conditions of joins are so.
-pub(super) fn all_in_tree(tree: &JoinTree, are: &dyn Fn(&Expression) -> bool) -> bool {
+pub(crate) fn all_in_tree(tree: &JoinTree, are: &dyn Fn(&Expression) -> bool) -> bool {
     let mut all = true;
     tree.for_each_condition(&mut |condition| all = all && are(condition));
     all
+}
+
+/// Whether an outer join may have no row of a table.
+pub(crate) fn is_optional(tree: &JoinTree, at: usize) -> bool {
+    match tree {
+        JoinTree::Table(_) => false,
+        JoinTree::Inner { parts, .. } => parts.iter().any(|part| is_optional(part, at)),
+        JoinTree::Left { left, right, .. } => right.has(at) || is_optional(left, at),
+    }
 }

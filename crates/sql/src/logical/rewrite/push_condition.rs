@@ -5,13 +5,13 @@
 //! Reference Manual, 10.2.2.5, "Derived Condition Pushdown Optimization".)
 //!
 //! # Owns
-//! Which conditions go into which queries, through groups, windows, DISTINCT and set operations,
-//! and the plans that these have then.
+//! Which conditions go into which queries, through groups, windows, DISTINCT and set operations.
 //! # Guarantees
 //! The block has the same rows: of rows that the query makes one of, takes together or counts one
 //! after the other, the condition holds for all or for none.
 //! # Not here
-//! Queries that become parts of the block (`derived`): they have no conditions of their own left.
+//! Queries that become parts of the block (`merge_derived`): they have no conditions of their own
+//! left.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -22,58 +22,148 @@ use sql_expression::{
 };
 use sqltype::TypeKind;
 
-use crate::plan::assemble;
-use crate::plan::bound::{self, BlockParts, Ingredients, Operands, Shape};
-use crate::plan::derived::{self, is_optional};
-use crate::plan::from_table::{self, FromTable, JoinTree, Source};
-use crate::plan::operator::{Operator, QueryPlan, SetKind};
-use crate::plan::predicate::{self, equality};
-use crate::plan::set_operation;
+use crate::logical::bound::{self, Block, BoundQuery, Numbers, Relation, Shape};
+use crate::logical::formula::SetKind;
+use crate::logical::from_table::{self, FromTable, JoinTree, Source, is_optional};
+use crate::logical::predicate::{self, equality};
 
 /// Takes conditions out of a block and puts them into the queries in FROM that they are about.
 /// Those that use columns of enclosing blocks stay, because a block without them may be run for all
 /// rows of these at once.
 ///
 /// # Errors
-/// Those of planning joins.
+/// None but internal ones.
 pub(super) fn push(
     tables: &mut [FromTable],
     tree: &mut JoinTree,
     conditions: &mut Vec<Expression>,
+    numbers: &mut Numbers,
 ) -> Result<(), SqlError> {
-    push_some(tables, tree, conditions, false)
+    Pushing { outer: false, numbers }.push(tables, tree, conditions)
 }
 
 /// The same with those that use columns of enclosing blocks.
 ///
 /// # Errors
-/// Those of planning joins.
-pub(super) fn push_all(
+/// None but internal ones.
+pub(crate) fn push_all(
     tables: &mut [FromTable],
     tree: &mut JoinTree,
     conditions: &mut Vec<Expression>,
+    numbers: &mut Numbers,
 ) -> Result<(), SqlError> {
-    push_some(tables, tree, conditions, true)
+    Pushing { outer: true, numbers }.push(tables, tree, conditions)
 }
 
-fn push_some(
-    tables: &mut [FromTable],
-    tree: &mut JoinTree,
-    conditions: &mut Vec<Expression>,
+/// Conditions on their way into queries in FROM.
+struct Pushing<'n> {
+    /// Those with columns of enclosing blocks, too.
     outer: bool,
-) -> Result<(), SqlError> {
-    if !tables.iter().any(|table| matches!(table.source, Source::Derived(_))) {
-        return Ok(());
+    /// For uses of queries that are no longer what other uses are.
+    numbers: &'n mut Numbers,
+}
+
+impl Pushing<'_> {
+    fn push(
+        &mut self,
+        tables: &mut [FromTable],
+        tree: &mut JoinTree,
+        conditions: &mut Vec<Expression>,
+    ) -> Result<(), SqlError> {
+        if !tables.iter().any(|table| matches!(table.source, Source::Derived(_))) {
+            return Ok(());
+        }
+        let mut facts = conditions.clone();
+        add_facts(tree, &mut facts);
+        for (at, table) in tables.iter_mut().enumerate() {
+            if !is_optional(tree, at) {
+                self.push_implied(table, &facts)?;
+            }
+        }
+        self.push_list(tables, tree, conditions)?;
+        self.push_joins(tables, tree)
     }
-    let mut facts = conditions.clone();
-    add_facts(tree, &mut facts);
-    for (at, table) in tables.iter_mut().enumerate() {
-        if !is_optional(tree, at) {
-            push_implied(table, &facts, outer)?;
+
+    /// Pushes the conditions of joins.
+    fn push_joins(
+        &mut self,
+        tables: &mut [FromTable],
+        tree: &mut JoinTree,
+    ) -> Result<(), SqlError> {
+        match tree {
+            JoinTree::Table(_) => Ok(()),
+            JoinTree::Inner { parts, conditions } => {
+                for part in parts {
+                    self.push_list(tables, part, conditions)?;
+                    self.push_joins(tables, part)?;
+                }
+                Ok(())
+            }
+            JoinTree::Left { left, right, conditions } => {
+                self.push_list(tables, right, conditions)?;
+                self.push_joins(tables, left)?;
+                self.push_joins(tables, right)
+            }
         }
     }
-    push_list(tables, tree, conditions, outer)?;
-    push_joins(tables, tree, outer)
+
+    /// Pushes conditions that rows of a tree have to meet.
+    fn push_list(
+        &mut self,
+        tables: &mut [FromTable],
+        tree: &JoinTree,
+        conditions: &mut Vec<Expression>,
+    ) -> Result<(), SqlError> {
+        for (at, table) in tables.iter_mut().enumerate() {
+            if tree.has(at) && !is_optional(tree, at) {
+                self.push_into(table, conditions)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves what it can of the conditions into the query.
+    fn push_into(
+        &mut self,
+        table: &mut FromTable,
+        conditions: &mut Vec<Expression>,
+    ) -> Result<(), SqlError> {
+        let Some(query) = alone(table) else { return Ok(()) };
+        let (places, outer) = (table.places(), self.outer && table.out == 0);
+        let mut inside = Vec::new();
+        conditions.retain(|condition| {
+            let moved = of_table(condition, &places, outer);
+            let moved = moved.filter(|moved| query.relation.takes(moved));
+            let stays = moved.is_none();
+            inside.extend(moved);
+            stays
+        });
+        self.put(table, &inside)
+    }
+
+    /// Adds to the query what follows from conditions for its rows.
+    fn push_implied(
+        &mut self,
+        table: &mut FromTable,
+        facts: &[Expression],
+    ) -> Result<(), SqlError> {
+        let Some(query) = alone(table) else { return Ok(()) };
+        let mut inside = implied(facts, &table.places(), self.outer && table.out == 0);
+        inside.retain(|condition| query.relation.takes(condition));
+        self.put(table, &inside)
+    }
+
+    /// Has the query check conditions over its columns.
+    fn put(&mut self, table: &mut FromTable, conditions: &[Expression]) -> Result<(), SqlError> {
+        let Source::Derived(query) = &mut table.source else { return Ok(()) };
+        if conditions.is_empty() {
+            return Ok(());
+        }
+        let query = Rc::make_mut(query);
+        query.number = Some(self.numbers.next());
+        query.correlated |= conditions.iter().any(predicate::uses_outer);
+        query.relation.add(conditions, self.numbers)
+    }
 }
 
 /// Adds the conditions of joins that all rows meet.
@@ -88,89 +178,11 @@ fn add_facts(tree: &JoinTree, facts: &mut Vec<Expression>) {
     }
 }
 
-/// The same with the conditions of joins.
-fn push_joins(tables: &mut [FromTable], tree: &mut JoinTree, outer: bool) -> Result<(), SqlError> {
-    match tree {
-        JoinTree::Table(_) => Ok(()),
-        JoinTree::Inner { parts, conditions } => {
-            for part in parts {
-                push_list(tables, part, conditions, outer)?;
-                push_joins(tables, part, outer)?;
-            }
-            Ok(())
-        }
-        JoinTree::Left { left, right, conditions } => {
-            push_list(tables, right, conditions, outer)?;
-            push_joins(tables, left, outer)?;
-            push_joins(tables, right, outer)
-        }
-    }
-}
-
-/// The same with conditions that rows of a tree have to meet.
-fn push_list(
-    tables: &mut [FromTable],
-    tree: &JoinTree,
-    conditions: &mut Vec<Expression>,
-    outer: bool,
-) -> Result<(), SqlError> {
-    for (at, table) in tables.iter_mut().enumerate() {
-        if tree.has(at) && !is_optional(tree, at) {
-            push_into(table, conditions, outer)?;
-        }
-    }
-    Ok(())
-}
-
-/// Moves what it can of the conditions into the query.
-fn push_into(
-    table: &mut FromTable,
-    conditions: &mut Vec<Expression>,
-    outer: bool,
-) -> Result<(), SqlError> {
-    let Some(ingredients) = ingredients_of(table) else { return Ok(()) };
-    let (places, outer) = (table.places(), outer && table.out == 0);
-    let mut inside = Vec::new();
-    conditions.retain(|condition| {
-        let moved = of_table(condition, &places, outer).filter(|moved| ingredients.takes(moved));
-        let stays = moved.is_none();
-        inside.extend(moved);
-        stays
-    });
-    put(table, &inside)
-}
-
-/// Adds to the query what follows from conditions for its rows.
-fn push_implied(table: &mut FromTable, facts: &[Expression], outer: bool) -> Result<(), SqlError> {
-    let Some(ingredients) = ingredients_of(table) else { return Ok(()) };
-    let mut inside = implied(facts, &table.places(), outer && table.out == 0);
-    inside.retain(|condition| ingredients.takes(condition));
-    put(table, &inside)
-}
-
-/// What a query in FROM was made of, if it stands for itself.
-fn ingredients_of(table: &FromTable) -> Option<&Ingredients> {
-    let Source::Derived(plan) = &table.source else { return None };
-    let stands_alone = table.lateral.is_none() && !plan.correlated && !plan.counts_found_rows;
-    plan.ingredients.as_deref().filter(|_| stands_alone)
-}
-
-/// Has the query check conditions over its columns.
-fn put(table: &mut FromTable, conditions: &[Expression]) -> Result<(), SqlError> {
-    let (Source::Derived(plan), Some(ingredients)) = (&table.source, ingredients_of(table)) else {
-        return Ok(());
-    };
-    if conditions.is_empty() {
-        return Ok(());
-    }
-    let (ingredients, root) = ingredients.with(conditions)?;
-    let correlated = conditions.iter().any(predicate::uses_outer);
-    table.source = Source::Derived(Rc::new(QueryPlan {
-        subqueries: plan.subqueries.clone(),
-        ingredients: Some(Box::new(ingredients)),
-        ..QueryPlan::new(plan.columns.clone(), root, plan.results.clone(), correlated)
-    }));
-    Ok(())
+/// The query in FROM that a table is, if it stands for itself.
+fn alone(table: &FromTable) -> Option<&BoundQuery> {
+    let Source::Derived(query) = &table.source else { return None };
+    let stands_alone = table.lateral.is_none() && !query.correlated && !query.counts_found_rows();
+    Some(&**query).filter(|_| stands_alone && !query.is_apart)
 }
 
 /// A condition that is of one table alone, or with `outer` of that and enclosing blocks, over the
@@ -222,69 +234,68 @@ fn implied(conditions: &[Expression], places: &Range<usize>, outer: bool) -> Vec
     implied
 }
 
-impl Ingredients {
-    /// Whether a condition over the columns of the query holds for its rows if and only if it holds
-    /// for those that they are made of.
+impl Relation {
+    /// Whether a condition over the columns of the relation holds for its rows if and only if it
+    /// holds for those that they are made of.
     fn takes(&self, condition: &Expression) -> bool {
         match self {
             Self::Block(block) => block.takes(condition),
-            Self::Set(operands) => {
-                let all = operands.kinds.iter().all(|kind| *kind == SetKind::UnionAll);
-                (all || sees_no_difference(condition, &operands.results))
-                    && operands.parts.iter().all(|(part, _)| part.takes(condition))
+            Self::Set(set) => {
+                let all = set.kinds.iter().all(|kind| *kind == SetKind::UnionAll);
+                (all || sees_no_difference(condition, &set.results))
+                    && set.parts.iter().all(|(part, _)| part.takes(condition))
             }
+            Self::Ordered { .. }
+            | Self::Values(_)
+            | Self::JsonTable(_)
+            | Self::Recursive(_)
+            | Self::WorkTable { .. } => false,
         }
     }
 
-    /// The query with conditions over its columns, and its operators.
-    fn with(&self, conditions: &[Expression]) -> Result<(Self, Operator), SqlError> {
+    /// Adds conditions over the columns, all of which it takes.
+    fn add(&mut self, conditions: &[Expression], numbers: &mut Numbers) -> Result<(), SqlError> {
         match self {
             Self::Block(block) => {
-                let mut block = block.clone();
-                for condition in conditions {
-                    let mut condition = condition.clone();
-                    condition.visit_mut(&mut |part| {
-                        if let Some(place) = part.as_column() {
-                            let output = &block.bound.outputs[place as usize];
-                            *part = output.expression.clone();
-                        }
-                    });
-                    // What follows from others may have been added before.
-                    if !block.bound.conditions.contains(&condition) {
-                        block.bound.conditions.push(condition);
-                    }
-                }
-                let root = block.operators()?;
-                Ok((Self::Block(block), root))
+                block.add(conditions);
+                let Block { tables, tree: Some(tree), bound, .. } = &mut **block else {
+                    return Ok(());
+                };
+                push(tables, tree, &mut bound.conditions, numbers)
             }
-            Self::Set(operands) => {
-                let Operands { parts: before, kinds, results } = operands;
-                let (mut parts, mut roots) = (Vec::new(), Vec::new());
-                for (part, types) in before {
-                    let (made, root) = part.with(conditions)?;
-                    parts.push((made, types.clone()));
-                    roots.push((root, &**types));
-                }
-                let root = set_operation::set_operator(roots, kinds, results)?;
-                let (kinds, results) = (kinds.clone(), results.clone());
-                Ok((Self::Set(Operands { parts, kinds, results }), root))
+            Self::Set(set) => {
+                set.parts.iter_mut().try_for_each(|(part, _)| part.add(conditions, numbers))
             }
+            Self::Ordered { .. }
+            | Self::Values(_)
+            | Self::JsonTable(_)
+            | Self::Recursive(_)
+            | Self::WorkTable { .. } => Err(SqlError::internal("a condition that nobody takes")),
         }
     }
 }
 
-impl BlockParts {
-    /// The operators, after more conditions have been added.
-    pub(super) fn operators(&mut self) -> Result<Operator, SqlError> {
-        push_all(&mut self.tables, &mut self.tree, &mut self.bound.conditions)?;
-        derived::forget_unused(&mut self.tables);
-        let (tree, bound) = (Some(self.tree.clone()), self.bound.clone());
-        assemble::operators(&self.tables, tree, bound, self.width, self.shape)
+impl Block {
+    fn add(&mut self, conditions: &[Expression]) {
+        for condition in conditions {
+            let mut condition = condition.clone();
+            condition.visit_mut(&mut |part| {
+                if let Some(place) = part.as_column() {
+                    *part = self.bound.outputs[place as usize].expression.clone();
+                }
+            });
+            self.correlated |= predicate::uses_outer(&condition);
+            // What follows from others may have been added before.
+            if !self.bound.conditions.contains(&condition) {
+                self.bound.conditions.push(condition);
+            }
+        }
     }
 
-    /// As [`Ingredients::takes`].
-    pub(super) fn takes(&self, condition: &Expression) -> bool {
-        let Self { tables, tree, bound, shape, .. } = self;
+    /// Whether a condition over the columns of the block holds for its rows if and only if it holds
+    /// for those that they are made of.
+    pub(crate) fn takes(&self, condition: &Expression) -> bool {
+        let Self { tables, tree: Some(tree), bound, shape, .. } = self else { return false };
         let Shape { grouped, distinct, rollup, counts } = *shape;
         let mut is_steady = from_table::is_steady_tree(tree);
         bound::for_each_expression(bound, &mut |part| is_steady &= !part.is_volatile());

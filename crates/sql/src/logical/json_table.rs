@@ -18,9 +18,10 @@ use sqltype::{Converter, Datum, Place, Problem, Problems, SqlType, StoreMode, Ty
 
 use crate::catalog::column;
 use crate::catalog::rules::Rules;
-use crate::plan::operator::json_table::{JsonColumn, JsonColumnKind, JsonTable, Level, Response};
-use crate::plan::operator::{Formula, Operator, QueryPlan};
-use crate::plan::planner::Planner;
+use crate::logical::binder::QueryBinder;
+use crate::logical::bound::{BoundQuery, Relation};
+use crate::logical::formula::Formula;
+use crate::logical::json_levels::{JsonColumn, JsonColumnKind, JsonTable, Level, Response};
 use crate::result::ResultColumn;
 
 /// Why a JSON value does not become the value of a column.
@@ -31,27 +32,27 @@ pub(crate) enum Misfit {
     Problem(Problem),
 }
 
-/// Plans a call as a query that sees `parent`: the tables before it in FROM, and enclosing blocks.
-pub(crate) fn plan(
-    planner: &mut Planner<'_>,
+/// Binds a call as a query that sees `parent`: the tables before it in FROM, and enclosing blocks.
+pub(crate) fn bind(
+    binding: &mut QueryBinder<'_>,
     table: &ast::JsonTable,
     parent: Option<&Scope<'_>>,
-) -> Result<QueryPlan, SqlError> {
-    planner.enclosed(|planner| {
+) -> Result<BoundQuery, SqlError> {
+    binding.enclosed(|binding| {
         let scope = Scope::new(parent);
-        let mut binder = Binder::new(&scope, planner);
+        let mut binder = Binder::new(&scope, binding);
         let document = binder.bind(&table.document, Clause::TableFunction)?;
         if document.width() != 1 {
             return Err(SqlError::operand_columns(1));
         }
         if binder.bound_to_session {
-            planner.once = true;
+            binding.once = true;
         }
         let mut clauses = Clauses {
-            rules: planner.session.definition_rules(table.alias.as_str()),
-            collation: planner.facts().collation,
-            facts: planner.facts(),
-            now: planner.settings.now,
+            rules: binding.session.definition_rules(table.alias.as_str()),
+            collation: binding.facts().collation,
+            facts: binding.facts(),
+            now: binding.settings.now,
             columns: Vec::new(),
         };
         let rows = clauses.level(&table.path, &table.columns)?;
@@ -59,9 +60,9 @@ pub(crate) fn plan(
         let results: Vec<ResultType> =
             columns.iter().map(|column| ResultType::column(column.1.clone(), true)).collect();
         let table = JsonTable { document: Formula::new(document), rows, width: columns.len() };
-        Ok(QueryPlan::new(
+        Ok(BoundQuery::new(
             columns.into_iter().map(|(name, of)| ResultColumn::new(&name, of)).collect(),
-            Operator::JsonTable(Box::new(table)),
+            Relation::JsonTable(Box::new(table)),
             results,
             !scope.outer_columns().is_empty(),
         ))

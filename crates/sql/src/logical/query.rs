@@ -1,4 +1,4 @@
-//! A query: a block, VALUES or a set operation, with ORDER BY and LIMIT around it.
+//! Binding of a query: a block, VALUES or a set operation, with ORDER BY and LIMIT around it.
 
 use std::sync::Arc;
 
@@ -7,51 +7,50 @@ use sql_expression::{
 };
 use sql_parser::ast::{self, Expr, QueryBody};
 
-use crate::plan::block::block;
-use crate::plan::bound::{Ingredients, Operands};
-use crate::plan::limit::bounds;
-use crate::plan::operator::{Formula, Operator, QueryPlan, SetKind, SortBy};
-use crate::plan::planner::Planner;
-use crate::plan::set_operation::set_operator;
+use crate::logical::binder::QueryBinder;
+use crate::logical::block::block;
+use crate::logical::bound::{BoundQuery, Relation, SetOperation};
+use crate::logical::formula::{Formula, SetKind, SortBy};
+use crate::logical::limit::bounds;
 use crate::result::ResultColumn;
 
-/// Plans a query without its WITH.
+/// Binds a query without its WITH.
 pub(crate) fn query_body(
-    planner: &mut Planner<'_>,
+    binding: &mut QueryBinder<'_>,
     query: &ast::Query,
     parent: Option<&Scope<'_>>,
-) -> Result<QueryPlan, SqlError> {
+) -> Result<BoundQuery, SqlError> {
     match &query.body {
-        QueryBody::Select(select) => block(planner, select, query, parent),
+        QueryBody::Select(select) => block(binding, select, query, parent),
         QueryBody::Table(name) => {
             let select = ast::Select::all_of(ast::TableReference::named(name.clone(), None));
-            block(planner, &select, query, parent)
+            block(binding, &select, query, parent)
         }
-        QueryBody::Nested(nested) if is_plain(query) => nested_query(planner, nested, parent),
+        QueryBody::Nested(nested) if is_plain(query) => nested_query(binding, nested, parent),
         QueryBody::Nested(nested) => {
-            let plan = nested_query(planner, nested, parent)?;
-            ordered(planner, plan, query, parent)
+            let bound = nested_query(binding, nested, parent)?;
+            ordered(binding, bound, query, parent)
         }
         QueryBody::Values(rows) => {
-            let plan = values(planner, rows, parent)?;
-            ordered(planner, plan, query, parent)
+            let bound = values(binding, rows, parent)?;
+            ordered(binding, bound, query, parent)
         }
         QueryBody::SetOperation(operation) => {
-            let plan = set_operation(planner, operation, parent)?;
-            ordered(planner, plan, query, parent)
+            let bound = set_operation(binding, operation, parent)?;
+            ordered(binding, bound, query, parent)
         }
     }
 }
 
 /// A query in parentheses. Its subqueries are run by the query of which it is a part.
 fn nested_query(
-    planner: &mut Planner<'_>,
+    binding: &mut QueryBinder<'_>,
     nested: &ast::Query,
     parent: Option<&Scope<'_>>,
-) -> Result<QueryPlan, SqlError> {
-    let mut plan = planner.plan_query(nested, parent)?;
-    planner.subplans.append(&mut plan.subqueries);
-    Ok(plan)
+) -> Result<BoundQuery, SqlError> {
+    let mut bound = binding.bind_query(nested, parent)?;
+    binding.subqueries.append(&mut bound.subqueries);
+    Ok(bound)
 }
 
 /// Whether a query is nothing but its body.
@@ -61,13 +60,12 @@ fn is_plain(query: &ast::Query) -> bool {
 
 /// ORDER BY and LIMIT over the rows of a query: names mean its columns.
 fn ordered(
-    planner: &mut Planner<'_>,
-    plan: QueryPlan,
+    binding: &mut QueryBinder<'_>,
+    bound: BoundQuery,
     query: &ast::Query,
     parent: Option<&Scope<'_>>,
-) -> Result<QueryPlan, SqlError> {
-    let QueryPlan { columns, root, results, mut correlated, ingredients, .. } = plan;
-    let mut root = root.operator;
+) -> Result<BoundQuery, SqlError> {
+    let BoundQuery { columns, results, mut relation, mut correlated, .. } = bound;
     let scope = Scope::new(parent);
     let outputs: Vec<Output> = columns
         .iter()
@@ -78,7 +76,7 @@ fn ordered(
             expression: Expression::column(at as u32, Arc::default(), result.clone()),
         })
         .collect();
-    let mut binder = Binder::new(&scope, planner);
+    let mut binder = Binder::new(&scope, binding);
     binder.outputs = outputs;
     let mut keys = Vec::new();
     for item in &query.order_by {
@@ -90,23 +88,19 @@ fn ordered(
     }
     let bounds = bounds(&mut binder, query.limit.as_ref())?;
     correlated |= !scope.outer_columns().is_empty();
-    let ingredients = ingredients.filter(|_| keys.is_empty() && bounds.is_none());
-    if !keys.is_empty() {
-        root = Operator::Sort { input: root.into(), keys, limit: bounds.clone() };
+    if !keys.is_empty() || bounds.is_some() {
+        relation = Relation::Ordered { input: Box::new(relation), keys, bounds };
     }
-    if let Some(bounds) = bounds {
-        root = Operator::Limit { input: root.into(), bounds };
-    }
-    Ok(QueryPlan { ingredients, ..QueryPlan::new(columns, root, results, correlated) })
+    Ok(BoundQuery::new(columns, relation, results, correlated))
 }
 
 fn values(
-    planner: &mut Planner<'_>,
+    binding: &mut QueryBinder<'_>,
     rows: &[Vec<Expr>],
     parent: Option<&Scope<'_>>,
-) -> Result<QueryPlan, SqlError> {
+) -> Result<BoundQuery, SqlError> {
     let scope = Scope::new(parent);
-    let mut binder = Binder::new(&scope, planner);
+    let mut binder = Binder::new(&scope, binding);
     let mut bound: Vec<Vec<Expression>> = Vec::new();
     for (at, row) in rows.iter().enumerate() {
         if row.len() != rows[0].len() {
@@ -125,21 +119,22 @@ fn values(
         let all = bound.iter().map(|row| row[at].result.clone());
         let all: Vec<ResultType> = all.collect();
         let all: Vec<&ResultType> = all.iter().collect();
-        results.push(common_type("VALUES", &all, planner.facts().collation)?);
+        results.push(common_type("VALUES", &all, binding.facts().collation)?);
     }
     let columns = (0..width)
         .map(|at| ResultColumn::new(&format!("column_{at}"), results[at].sql_type.clone()))
         .collect();
     let rows = bound.into_iter().map(|row| row.into_iter().map(Formula::new).collect()).collect();
-    Ok(QueryPlan::new(columns, Operator::Rows(rows), results, !scope.outer_columns().is_empty()))
+    let correlated = !scope.outer_columns().is_empty();
+    Ok(BoundQuery::new(columns, Relation::Values(rows), results, correlated))
 }
 
 fn set_operation(
-    planner: &mut Planner<'_>,
+    binding: &mut QueryBinder<'_>,
     operation: &ast::SetOperation,
     parent: Option<&Scope<'_>>,
-) -> Result<QueryPlan, SqlError> {
-    let operand = |planner: &mut Planner<'_>, body: &QueryBody| {
+) -> Result<BoundQuery, SqlError> {
+    let operand = |binding: &mut QueryBinder<'_>, body: &QueryBody| {
         let query = ast::Query {
             with: None,
             body: body.clone(),
@@ -148,25 +143,23 @@ fn set_operation(
             locking: Vec::new(),
             into: None,
         };
-        query_body(planner, &query, parent)
+        query_body(binding, &query, parent)
     };
-    let first = operand(planner, &operation.first)?;
-    let (columns, mut results, mut correlated) = (first.columns, first.results, first.correlated);
-    let mut roots = vec![first.root.operator];
-    let mut types: Vec<Vec<ResultType>> = vec![results.clone()];
-    let (mut kinds, mut made) = (Vec::new(), vec![first.ingredients]);
+    let first = operand(binding, &operation.first)?;
+    let BoundQuery { columns, mut results, mut correlated, relation, .. } = first;
+    let mut parts = vec![(relation, results.clone())];
+    let mut kinds = Vec::new();
     for part in &operation.rest {
-        let plan = operand(planner, &part.body)?;
-        if plan.columns.len() != columns.len() {
+        let bound = operand(binding, &part.body)?;
+        if bound.columns.len() != columns.len() {
             return Err(SqlError::of::<1222>(&[]));
         }
-        let connection = planner.facts().collation;
-        let merged = results.iter().zip(&plan.results);
+        let connection = binding.facts().collation;
+        let merged = results.iter().zip(&bound.results);
         let merged: Result<Vec<ResultType>, SqlError> =
             merged.map(|(a, b)| common_type("UNION", &[a, b], connection)).collect();
         results = merged?;
-        types.push(plan.results);
-        correlated |= plan.correlated;
+        correlated |= bound.correlated;
         let kind = match (part.op, part.all) {
             (ast::SetOp::Union, false) => SetKind::Union,
             (ast::SetOp::Union, true) => SetKind::UnionAll,
@@ -175,8 +168,7 @@ fn set_operation(
             (ast::SetOp::Intersect, false) => SetKind::Intersect,
             (ast::SetOp::Intersect, true) => SetKind::IntersectAll,
         };
-        roots.push(plan.root.operator);
-        made.push(plan.ingredients);
+        parts.push((bound.relation, bound.results));
         kinds.push(kind);
     }
     let columns = columns
@@ -184,12 +176,6 @@ fn set_operation(
         .zip(&results)
         .map(|(column, result)| ResultColumn::new(&column.name, result.sql_type.clone()))
         .collect();
-    let operands = roots.into_iter().zip(types.iter().map(Vec::as_slice));
-    let root = set_operator(operands, &kinds, &results)?;
-    let made: Option<Vec<Ingredients>> = made.into_iter().map(|one| one.map(|one| *one)).collect();
-    let ingredients = made.map(|made| {
-        let (parts, results) = (made.into_iter().zip(types).collect(), results.clone());
-        Box::new(Ingredients::Set(Operands { parts, kinds, results }))
-    });
-    Ok(QueryPlan { ingredients, ..QueryPlan::new(columns, root, results, correlated) })
+    let relation = Relation::Set(SetOperation { parts, kinds, results: results.clone() });
+    Ok(BoundQuery::new(columns, relation, results, correlated))
 }

@@ -3,10 +3,10 @@
 use sqltype::json::JsonPath;
 use sqltype::{Datum, SqlType};
 
-use super::Formula;
+use crate::logical::formula::Formula;
 
 /// A call of JSON_TABLE.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct JsonTable {
     pub(crate) document: Formula,
     /// The path of its rows.
@@ -16,7 +16,7 @@ pub(crate) struct JsonTable {
 }
 
 /// A path with the columns of the rows that it leads to: the table itself, or NESTED PATH.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Level {
     pub(crate) path: JsonPath,
     pub(crate) columns: Vec<JsonColumn>,
@@ -24,7 +24,7 @@ pub(crate) struct Level {
 }
 
 /// A column.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct JsonColumn {
     /// Its place in the row.
     pub(crate) place: usize,
@@ -34,7 +34,7 @@ pub(crate) struct JsonColumn {
 }
 
 /// Where a column has its value from.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum JsonColumnKind {
     /// FOR ORDINALITY: the number of the row within its level.
     Ordinality,
@@ -45,7 +45,7 @@ pub(crate) enum JsonColumnKind {
 }
 
 /// What a column shows where it has no value, or one that does not fit.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Response {
     /// An error.
     Error,

@@ -1,7 +1,7 @@
-//! WITH: plans of common tables, and of those that refer to themselves.
+//! Binding of WITH: common tables, and those that refer to themselves.
 //!
 //! # Guarantees
-//! A common table is planned where it is defined: columns of blocks around that place mean the same
+//! A common table is bound where it is defined: columns of blocks around that place mean the same
 //! wherever the table is used further in.
 //! # Not here
 //! Which table a name means (`common_table`).
@@ -12,16 +12,16 @@ use sql_expression::{Binder, ResultType, Scope, SqlError};
 use sql_parser::ast::{self, QueryBody, SetOp};
 use sqltype::{SqlType, TypeKind};
 
-use crate::plan::from;
-use crate::plan::limit;
-use crate::plan::operator::{Operator, QueryPlan, Recursion};
-use crate::plan::planner::Planner;
-use crate::plan::query;
+use crate::logical::binder::QueryBinder;
+use crate::logical::bound::{Block, BoundQuery, BoundRecursion, Relation};
+use crate::logical::from;
+use crate::logical::limit;
+use crate::logical::query;
 use crate::result::ResultColumn;
 
-/// Plans the tables of WITH and brings them into sight.
+/// Binds the tables of WITH and brings them into sight.
 pub(crate) fn define(
-    planner: &mut Planner<'_>,
+    binding: &mut QueryBinder<'_>,
     with: &ast::With,
     parent: Option<&Scope<'_>>,
 ) -> Result<(), SqlError> {
@@ -31,55 +31,56 @@ pub(crate) fn define(
         if with.tables[..at].iter().any(same) {
             return Err(SqlError::of::<1066>(&[&name]));
         }
-        let plan = if with.recursive {
-            recursive(planner, table, parent)?
+        let query = if with.recursive {
+            recursive(binding, table, parent)?
         } else {
-            let mut plan = planner.plan_query(&table.query, parent)?;
-            from::rename(&mut plan, &table.columns)?;
-            plan
+            let mut query = binding.bind_query(&table.query, parent)?;
+            from::rename(&mut query, &table.columns)?;
+            query
         };
-        planner.common.add(name, plan, parent);
+        let query = binding.numbered(query);
+        binding.common.add(name, query, parent);
     }
     Ok(())
 }
 
-/// Plans a table of WITH RECURSIVE, whether it refers to itself or not.
+/// Binds a table of WITH RECURSIVE, whether it refers to itself or not.
 fn recursive(
-    planner: &mut Planner<'_>,
+    binding: &mut QueryBinder<'_>,
     table: &ast::CommonTable,
     parent: Option<&Scope<'_>>,
-) -> Result<QueryPlan, SqlError> {
-    planner.enclosed(|planner| {
+) -> Result<BoundQuery, SqlError> {
+    binding.enclosed(|binding| {
         if let Some(with) = &table.query.with {
-            define(planner, with, parent)?;
+            define(binding, with, parent)?;
         }
-        let mark = planner.common.mark();
-        planner.common.add_working(table.name.as_str(), planner.depth, parent);
-        let planned = with_itself(planner, table, parent);
-        planner.common.forget(mark);
-        match planned? {
-            Some(plan) => Ok(plan),
+        let mark = binding.common.mark();
+        binding.common.add_working(table.name.as_str(), binding.depth, parent);
+        let bound = with_itself(binding, table, parent);
+        binding.common.forget(mark);
+        match bound? {
+            Some(query) => Ok(query),
             None => {
-                let mut plan = query::query_body(planner, &table.query, parent)?;
-                from::rename(&mut plan, &table.columns)?;
-                Ok(plan)
+                let mut query = query::query_body(binding, &table.query, parent)?;
+                from::rename(&mut query, &table.columns)?;
+                Ok(query)
             }
         }
     })
 }
 
-/// Plans a table in sight of itself; nothing if it does not look.
+/// Binds a table in sight of itself; nothing if it does not look.
 fn with_itself(
-    planner: &mut Planner<'_>,
+    binding: &mut QueryBinder<'_>,
     table: &ast::CommonTable,
     parent: Option<&Scope<'_>>,
-) -> Result<Option<QueryPlan>, SqlError> {
+) -> Result<Option<BoundQuery>, SqlError> {
     let (query, name) = (&table.query, table.name.as_str());
     let is_union = |operand: &ast::SetOperand| operand.op == SetOp::Union;
     let operation = match &query.body {
         QueryBody::SetOperation(operation) if operation.rest.iter().all(is_union) => operation,
         body => {
-            let refers = refers(planner, body, parent);
+            let refers = refers(binding, body, parent);
             return match (refers?, body) {
                 (false, _) => Ok(None),
                 (true, QueryBody::SetOperation(_)) => Err(SqlError::of::<3574>(&[&name])),
@@ -87,12 +88,12 @@ fn with_itself(
             };
         }
     };
-    if refers(planner, &operation.first, parent)? {
+    if refers(binding, &operation.first, parent)? {
         return Err(SqlError::of::<3574>(&[&name]));
     }
     let mut fixed = 0;
     for operand in &operation.rest {
-        if refers(planner, &operand.body, parent)? {
+        if refers(binding, &operand.body, parent)? {
             break;
         }
         fixed += 1;
@@ -111,88 +112,96 @@ fn with_itself(
             rest: operation.rest[..fixed].to_vec(),
         })),
     };
-    let mut first = query::query_body(planner, &bare(body), parent)?;
+    let mut first = query::query_body(binding, &bare(body), parent)?;
     from::rename(&mut first, &table.columns)?;
-    let number = sql_expression::Environment::next_number(planner);
+    let number = sql_expression::Environment::next_number(binding);
     let rows = newest_rows(&first, number);
-    planner.common.working()?.plan = Some(Rc::new(rows));
+    binding.common.working()?.query = Some(Rc::new(rows));
     let mut parts = Vec::new();
     let mut correlated = first.correlated;
     for operand in &operation.rest[fixed..] {
-        let part = part(planner, &operand.body, name, parent)?;
+        let part = part(binding, &operand.body, name, parent)?;
         if part.columns.len() != first.columns.len() {
             return Err(SqlError::of::<1222>(&[]));
         }
         correlated |= part.correlated;
-        parts.push((part.root, part.results.into_iter().map(|of| of.sql_type).collect()));
+        parts.push((part.relation, part.results.into_iter().map(|of| of.sql_type).collect()));
     }
     let scope = Scope::new(parent);
-    let bounds = limit::bounds(&mut Binder::new(&scope, planner), query.limit.as_ref())?;
+    let bounds = limit::bounds(&mut Binder::new(&scope, binding), query.limit.as_ref())?;
     let distinct = operation.rest[fixed..].iter().any(|operand| !operand.all);
-    let QueryPlan { columns, root: first, results, .. } = first;
+    let BoundQuery { columns, relation: first, results, .. } = first;
     let stored = columns.iter().map(|column| column.name.clone());
     let types = results.iter().map(|result| column_type(result).sql_type);
     let stored = stored.zip(types).collect();
-    let recursion = Recursion { number, first, parts, distinct, columns: stored, bounds };
-    let plan = growing(columns, &results, recursion);
-    Ok(Some(QueryPlan { correlated, ..plan }))
+    let recursion = BoundRecursion { number, first, parts, distinct, columns: stored, bounds };
+    let query = growing(columns, &results, recursion);
+    Ok(Some(BoundQuery { correlated, ..query }))
 }
 
-/// The plan of a table that grows.
-fn growing(columns: Vec<ResultColumn>, first: &[ResultType], recursion: Recursion) -> QueryPlan {
+/// The query of a table that grows.
+fn growing(
+    columns: Vec<ResultColumn>,
+    first: &[ResultType],
+    recursion: BoundRecursion,
+) -> BoundQuery {
     let results: Vec<ResultType> = first.iter().map(column_type).collect();
     let named = columns.iter().zip(&results);
     let columns =
         named.map(|(column, result)| ResultColumn::new(&column.name, result.sql_type.clone()));
-    QueryPlan::new(columns.collect(), Operator::Recursive(Box::new(recursion)), results, false)
+    BoundQuery::new(columns.collect(), Relation::Recursive(Box::new(recursion)), results, false)
 }
 
 /// Whether a part of the table refers to it. Everything else that is wrong with the part is told
-/// when it is planned in earnest.
+/// when it is bound in earnest.
 fn refers(
-    planner: &mut Planner<'_>,
+    binding: &mut QueryBinder<'_>,
     body: &QueryBody,
     parent: Option<&Scope<'_>>,
 ) -> Result<bool, SqlError> {
-    let subplans = planner.subplans.len();
-    let marks = planner.common.mark();
-    planner.common.working()?.references = 0;
-    let planned = query::query_body(planner, &bare(body.clone()), parent);
-    planner.common.forget(marks);
-    planner.subplans.truncate(subplans);
-    match planner.common.working()?.references {
-        0 => planned.map(|_| false),
+    let subqueries = binding.subqueries.len();
+    let marks = binding.common.mark();
+    binding.common.working()?.references = 0;
+    let bound = query::query_body(binding, &bare(body.clone()), parent);
+    binding.common.forget(marks);
+    binding.subqueries.truncate(subqueries);
+    match binding.common.working()?.references {
+        0 => bound.map(|_| false),
         _ => Ok(true),
     }
 }
 
-/// Plans a part that refers to the table.
+/// Binds a part that refers to the table.
 fn part(
-    planner: &mut Planner<'_>,
+    binding: &mut QueryBinder<'_>,
     body: &QueryBody,
     name: &str,
     parent: Option<&Scope<'_>>,
-) -> Result<QueryPlan, SqlError> {
-    planner.common.working()?.references = 0;
-    let plan = query::query_body(planner, &bare(body.clone()), parent)?;
-    if planner.common.working()?.references == 0 {
+) -> Result<BoundQuery, SqlError> {
+    binding.common.working()?.references = 0;
+    let query = query::query_body(binding, &bare(body.clone()), parent)?;
+    if binding.common.working()?.references == 0 {
         return Err(SqlError::of::<3574>(&[&name]));
     }
-    let mut operator: &Operator = &plan.root;
-    loop {
-        operator = match operator {
-            Operator::Aggregate(_) | Operator::Edges { .. } | Operator::Window(_) => {
-                return Err(SqlError::of::<3575>(&[&name]));
-            }
-            Operator::Distinct { .. } | Operator::Sort { .. } | Operator::Limit { .. } => {
-                return Err(SqlError::not_supported(
-                    "ORDER BY / LIMIT / SELECT DISTINCT in recursive query block of Common Table \
-                     Expression",
-                ));
-            }
-            Operator::Project { input, .. } | Operator::Filter { input, .. } => input,
-            _ => return Ok(plan),
-        };
+    let unsupported = match &query.relation {
+        Relation::Ordered { .. } => true,
+        Relation::Block(block) => {
+            let Block { bound, shape, .. } = &**block;
+            shape.distinct || !bound.order_by.is_empty() || bound.bounds.is_some()
+        }
+        _ => false,
+    };
+    if unsupported {
+        return Err(SqlError::not_supported(
+            "ORDER BY / LIMIT / SELECT DISTINCT in recursive query block of Common Table \
+             Expression",
+        ));
+    }
+    match &query.relation {
+        Relation::Block(block) if block.shape.grouped || !block.bound.windows.is_empty() => {
+            Err(SqlError::of::<3575>(&[&name]))
+        }
+        _ => Ok(query),
     }
 }
 
@@ -209,10 +218,10 @@ pub(crate) fn bare(body: QueryBody) -> ast::Query {
 }
 
 /// What parts see as the table: the rows of the last round.
-fn newest_rows(first: &QueryPlan, number: u32) -> QueryPlan {
-    QueryPlan::new(
+fn newest_rows(first: &BoundQuery, number: u32) -> BoundQuery {
+    BoundQuery::new(
         first.columns.clone(),
-        Operator::WorkTable { number },
+        Relation::WorkTable { number },
         first.results.iter().map(column_type).collect(),
         false,
     )

@@ -11,10 +11,10 @@ use std::collections::BTreeSet;
 use sql_expression::same_name;
 
 use crate::hint::{BlockHints, Subject, TableHint};
-use crate::plan::from_table::{FromTable, Source};
-use crate::plan::planner::Planner;
+use crate::logical::binder::QueryBinder;
+use crate::logical::from_table::{FromTable, Source};
 
-impl Planner<'_> {
+impl QueryBinder<'_> {
     /// Makes the hints for a block count, whose tables these are.
     pub(super) fn apply_hints(&self, block: u32, tables: &mut [FromTable]) {
         for table in tables.iter_mut() {
@@ -167,6 +167,3 @@ pub(super) fn renumber(
 fn find(tables: &[FromTable], name: &str) -> Option<usize> {
     tables.iter().position(|table| same_name(&table.alias, name))
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,8 +1,8 @@
 //! Conditions taken apart, made and asked about.
 //!
 //! # Owns
-//! What the planner asks of an expression again and again: whether it uses the row, enclosing rows
-//! or subqueries, and whether it may be evaluated at any time.
+//! What binding, rewriting and planning ask of an expression again and again: whether it uses the
+//! row, enclosing rows or subqueries, and whether it may be evaluated at any time.
 
 use sql_expression::{BinaryOp, Compare, Comparison, Expression, Node, ResultType};
 
@@ -15,26 +15,26 @@ pub(crate) fn split(expression: Expression, into: &mut Vec<Expression>) {
 }
 
 /// That two values are equal, compared as is told.
-pub(super) fn equality(left: Expression, right: Expression, comparison: Comparison) -> Expression {
+pub(crate) fn equality(left: Expression, right: Expression, comparison: Comparison) -> Expression {
     let nullable = left.result.nullable || right.result.nullable;
     let compare = Compare { op: BinaryOp::Equal, comparison, left, right };
     Expression { node: Node::Compare(Box::new(compare)), result: ResultType::truth(nullable) }
 }
 
-pub(super) fn uses_outer(expression: &Expression) -> bool {
+pub(crate) fn uses_outer(expression: &Expression) -> bool {
     expression.any(&mut |part| matches!(part.node, Node::Outer { .. }))
 }
 
-pub(super) fn uses_row(expression: &Expression) -> bool {
+pub(crate) fn uses_row(expression: &Expression) -> bool {
     expression.any(&mut |part| matches!(part.node, Node::Column { .. }))
 }
 
-pub(super) fn has_subquery(expression: &Expression) -> bool {
+pub(crate) fn has_subquery(expression: &Expression) -> bool {
     expression.any(&mut |part| matches!(part.node, Node::Subquery(_)))
 }
 
 /// Whether it does not matter when and how often it is evaluated.
-pub(super) fn is_steady(expression: &Expression) -> bool {
+pub(crate) fn is_steady(expression: &Expression) -> bool {
     let is_correlated =
         |part: &Expression| matches!(&part.node, Node::Subquery(subquery) if subquery.correlated);
     !expression.is_volatile() && !expression.any(&mut |part| is_correlated(part))

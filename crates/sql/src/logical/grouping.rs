@@ -7,12 +7,9 @@
 
 use sql_expression::{Clause, Expression, Grouping, Node, Scope, SqlError, check_full_group_by};
 
-use crate::plan::bound::Bound;
-use crate::plan::dependence;
-use crate::plan::from_table::{FromTable, JoinTree};
-use crate::plan::operator::QueryPlan;
-use crate::plan::outer;
-use crate::plan::planner::Planner;
+use crate::logical::binder::QueryBinder;
+use crate::logical::bound::{Block, Bound, BoundQuery};
+use crate::logical::dependence;
 
 /// GROUPING is for WITH ROLLUP, and of what is grouped by.
 pub(super) fn check_groupings(bound: &Bound, rollup: bool) -> Result<(), SqlError> {
@@ -31,17 +28,16 @@ pub(super) fn check_groupings(bound: &Bound, rollup: bool) -> Result<(), SqlErro
 
 /// ONLY_FULL_GROUP_BY.
 pub(super) fn check_grouping(
-    planner: &Planner<'_>,
+    binding: &QueryBinder<'_>,
     scope: &Scope<'_>,
-    tables: &[FromTable],
-    tree: Option<&JoinTree>,
-    bound: &Bound,
+    block: &Block,
 ) -> Result<(), SqlError> {
-    let determined = dependence::determined(tables, tree, bound);
+    let Block { tables, tree, bound, .. } = block;
+    let determined = dependence::determined(tables, tree.as_ref(), bound);
     let depends = |place: u32| determined.contains(&place);
     let inside = |subquery| {
-        let subplan = planner.subplans.iter().find(|subplan| subplan.id == subquery)?;
-        varying_inside(&subplan.plan, scope, &bound.group_by, &depends)
+        let of_id = binding.subqueries.iter().find(|of| of.id == subquery)?;
+        varying_inside(&of_id.query, scope, &bound.group_by, &depends)
     };
     let grouping = Grouping { group_by: &bound.group_by, depends: &depends, inside: &inside };
     for (at, output) in bound.outputs.iter().enumerate() {
@@ -73,7 +69,7 @@ pub(super) fn check_grouping(
 /// A column of the block that a subquery uses and that may differ within a group. Where the query
 /// is grouped by an expression, the subquery may use it as a whole: its columns are not looked at.
 fn varying_inside(
-    plan: &QueryPlan,
+    query: &BoundQuery,
     scope: &Scope<'_>,
     group_by: &[Expression],
     depends: &dyn Fn(u32) -> bool,
@@ -86,7 +82,7 @@ fn varying_inside(
         })
     };
     let mut varying = None;
-    outer::for_each_outer(plan, &mut |depth, place| {
+    query.for_each_outer(&mut |depth, place| {
         // Behind the columns of the row stand the aggregates.
         let column = scope.column_at(place).filter(|_| depth == 1 && varying.is_none());
         if let Some(column) = column.filter(|_| !is_grouped(place) && !depends(place)) {

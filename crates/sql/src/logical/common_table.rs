@@ -1,15 +1,15 @@
 //! Common tables in sight: which of them a name means.
 //!
 //! # Owns
-//! [`CommonTables`], with the table of WITH RECURSIVE that is being planned and sees itself.
+//! [`CommonTables`], with the table of WITH RECURSIVE that is being bound and sees itself.
 //! # Not here
-//! Planning them (`with`).
+//! Binding them (`with`).
 
 use std::rc::Rc;
 
 use sql_expression::{Scope, SqlError};
 
-use crate::plan::operator::{Operator, QueryPlan};
+use crate::logical::bound::{BoundQuery, Relation};
 
 /// What names mean in FROM before they mean tables; the innermost is last.
 #[derive(Default)]
@@ -25,17 +25,17 @@ struct CommonTable {
 }
 
 enum Kind {
-    Planned(Rc<QueryPlan>),
-    /// It is being planned, and sees itself.
+    Bound(Rc<BoundQuery>),
+    /// It is being bound, and sees itself.
     Working(Working),
 }
 
-/// A table of WITH RECURSIVE while it is planned.
+/// A table of WITH RECURSIVE while it is bound.
 #[derive(Default)]
 pub(super) struct Working {
     /// The rows of the last round; none until the types of columns are known.
-    pub(super) plan: Option<Rc<QueryPlan>>,
-    /// How deep in queries its parts are planned.
+    pub(super) query: Option<Rc<BoundQuery>>,
+    /// How deep in queries its parts stand.
     depth: usize,
     /// How often the part at hand refers to it.
     pub(super) references: u32,
@@ -43,7 +43,7 @@ pub(super) struct Working {
 
 /// A common table as a part of FROM.
 pub(crate) struct CommonUse {
-    pub(crate) plan: Rc<QueryPlan>,
+    pub(crate) query: Rc<BoundQuery>,
     /// How many blocks lie between its definition and the block that uses it.
     pub(crate) out: usize,
 }
@@ -59,12 +59,12 @@ impl CommonTables {
         self.list.truncate(mark);
     }
 
-    /// Brings a planned table into sight, defined in a block with this parent.
-    pub(super) fn add(&mut self, name: &str, plan: QueryPlan, parent: Option<&Scope<'_>>) {
-        self.push(name, Kind::Planned(Rc::new(plan)), parent);
+    /// Brings a bound table into sight, defined in a block with this parent.
+    pub(super) fn add(&mut self, name: &str, query: Rc<BoundQuery>, parent: Option<&Scope<'_>>) {
+        self.push(name, Kind::Bound(query), parent);
     }
 
-    /// Brings a table into sight of its own parts, which are planned at this depth of queries.
+    /// Brings a table into sight of its own parts, which stand at this depth of queries.
     pub(super) fn add_working(&mut self, name: &str, depth: usize, parent: Option<&Scope<'_>>) {
         self.push(name, Kind::Working(Working { depth, ..Working::default() }), parent);
     }
@@ -73,7 +73,7 @@ impl CommonTables {
         self.list.push(CommonTable { name: name.to_owned(), kind, nesting: nesting(parent) });
     }
 
-    /// The table that is being planned, which must be the innermost.
+    /// The table that is being bound, which must be the innermost.
     pub(super) fn working(&mut self) -> Result<&mut Working, SqlError> {
         match self.list.last_mut().map(|table| &mut table.kind) {
             Some(Kind::Working(working)) => Ok(working),
@@ -96,25 +96,25 @@ impl CommonTables {
             return Ok(None);
         };
         let out = nesting(scope.parent).saturating_sub(table.nesting);
-        let plan: Rc<QueryPlan> = match &mut table.kind {
-            Kind::Planned(plan) => plan.clone(),
+        let query: Rc<BoundQuery> = match &mut table.kind {
+            Kind::Bound(query) => query.clone(),
             Kind::Working(working) => {
                 working.references += 1;
                 let single = working.references == 1 && working.depth == depth;
-                match &working.plan {
-                    Some(plan) if single => plan.clone(),
+                match &working.query {
+                    Some(query) if single => query.clone(),
                     Some(_) => return Err(SqlError::of::<3577>(&[&table.name])),
                     None => return Err(SqlError::of::<3574>(&[&table.name])),
                 }
             }
         };
-        Ok(Some(CommonUse { plan, out }))
+        Ok(Some(CommonUse { query, out }))
     }
 
-    /// The name of the table that is being planned, if a plan is its reference to itself.
-    pub(super) fn work_table(&self, plan: &QueryPlan) -> Option<&str> {
+    /// The name of the table that is being bound, if a query is its reference to itself.
+    pub(super) fn work_table(&self, query: &BoundQuery) -> Option<&str> {
         let is_working = |table: &&CommonTable| matches!(table.kind, Kind::Working(_));
-        let Operator::WorkTable { .. } = plan.root.operator else { return None };
+        let Relation::WorkTable { .. } = query.relation else { return None };
         self.list.iter().rev().find(is_working).map(|table| table.name.as_str())
     }
 }
