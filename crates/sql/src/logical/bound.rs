@@ -205,6 +205,10 @@ impl BoundQuery {
     /// As [`BoundQuery::for_each_outer`], of a query that stands so many blocks within the one that
     /// is asked. A column names its block by how many blocks further out that is.
     fn outer_from(&self, within: isize, see: &mut dyn FnMut(usize, u32)) {
+        // Common tables may use each other so often that no walk visits all uses.
+        if !self.correlated {
+            return;
+        }
         self.relation.outer_from(within, see);
         for subquery in &self.subqueries {
             subquery.query.outer_from(within + 1, see);

@@ -5,12 +5,15 @@
 //! # Limits
 //! The planner's own guesses (`order`, `selectivity`), made again over the finished plan.
 
+use std::cell::RefCell;
+
 use sql_expression::{Expression, Node};
 use sqltype::Datum;
 
 use crate::logical::formula::{Bounds, Formula};
 use crate::plan::cost::{JOIN, LOOK, LOOKUP, PROBE, RANGE, RANGE_OF_PARTITION, ROWS_UNKNOWN, SEND};
-use crate::plan::operator::{AccessPath, HashKey, IndexRange, Operator, TableScan};
+use crate::plan::operator::{AccessPath, HashKey, IndexRange, Operator, QueryPlan, TableScan};
+use crate::plan::operator_id::PerOperator;
 use crate::plan::selectivity::{self, ColumnOf, Columns};
 use crate::session::Session;
 use crate::session::planning::PlanningView;
@@ -31,20 +34,31 @@ pub(crate) struct Estimate {
     pub(crate) cost: f64,
 }
 
-/// Guesses about the operators of a query.
+/// What was expected of a query when it was planned.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Expected {
+    /// Whether the sizes of all its tables were known.
+    knows_sizes: bool,
+    estimate: Estimate,
+}
+
+/// Guesses about the operators of a query. Each query in FROM is looked at once, in however many
+/// places it is used.
 pub(crate) struct Estimates<'a> {
     session: PlanningView<'a>,
+    /// What was found of queries in FROM, by the ids of their roots.
+    found: RefCell<PerOperator<Expected>>,
 }
 
 impl<'a> Estimates<'a> {
     /// By the sizes of tables that the session knows.
     pub(crate) fn new(session: &'a Session) -> Self {
-        Self { session: session.into() }
+        Self { session: session.into(), found: RefCell::default() }
     }
 
     /// The same for the planner.
     pub(crate) fn in_planning(session: PlanningView<'a>) -> Self {
-        Self { session }
+        Self { session, found: RefCell::default() }
     }
 
     /// What is expected of an operator.
@@ -60,12 +74,12 @@ impl<'a> Estimates<'a> {
             }
             Operator::WorkTable { .. } | Operator::JsonTable(_) => flat(ROWS_OF_OTHERS, 0.0),
             Operator::Derived(scan) => {
-                let inner = self.of(&scan.plan.root);
+                let inner = self.expected(&scan.plan).estimate;
                 let rows = inner.rows * self.share(operator, &scan.conditions);
                 flat(rows.max(1.0), inner.cost)
             }
             Operator::Lateral { input, scan, .. } => {
-                let (input, inner) = (self.of(input), self.of(&scan.plan.root));
+                let (input, inner) = (self.of(input), self.expected(&scan.plan).estimate);
                 flat(input.rows * inner.rows, input.cost + input.rows * inner.cost)
             }
             Operator::Recursive(recursion) => {
@@ -148,9 +162,28 @@ impl<'a> Estimates<'a> {
         }
     }
 
-    /// About how many rows an operator gives, if somebody has counted those of its tables.
-    pub(crate) fn rows(&self, operator: &Operator) -> Option<u64> {
-        self.knows_sizes(operator).then(|| self.of(operator).rows as u64)
+    /// About how many rows a query gives, if somebody has counted those of its tables.
+    pub(crate) fn rows(&self, plan: &QueryPlan) -> Option<u64> {
+        let Expected { knows_sizes, estimate } = self.expected(plan);
+        knows_sizes.then_some(estimate.rows as u64)
+    }
+
+    /// What is expected of a query.
+    fn expected(&self, plan: &QueryPlan) -> Expected {
+        let expected = || Expected {
+            knows_sizes: self.knows_sizes(&plan.root),
+            estimate: self.of(&plan.root),
+        };
+        // Ids are given when the statement is planned.
+        let Some(id) = plan.root.id_if_finished() else {
+            return *plan.expected.get_or_init(expected);
+        };
+        if let Some(found) = self.found.borrow().get(id) {
+            return *found;
+        }
+        let expected = expected();
+        self.found.borrow_mut().insert(id, expected);
+        expected
     }
 
     fn knows_sizes(&self, operator: &Operator) -> bool {
@@ -159,7 +192,7 @@ impl<'a> Estimates<'a> {
             Operator::Scan(scan) | Operator::Lookup { scan, .. } => counted(scan),
             Operator::Edges { edges, .. } => edges.iter().all(|edge| counted(&edge.scan)),
             Operator::Derived(scan) | Operator::Lateral { scan, .. } => {
-                self.knows_sizes(&scan.plan.root)
+                self.expected(&scan.plan).knows_sizes
             }
             Operator::Virtual(_) | Operator::WorkTable { .. } | Operator::JsonTable(_) => false,
             _ => true,

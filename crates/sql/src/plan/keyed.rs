@@ -213,7 +213,9 @@ pub(super) fn finds_by_outer(operator: &Operator) -> bool {
             scan.path.for_each_expression(&mut |value| found |= uses_outer(value));
             found
         }
-        Operator::Derived(scan) => scan.out == 0 && finds_by_outer(&scan.plan.root),
+        Operator::Derived(scan) => {
+            scan.out == 0 && scan.plan.correlated && finds_by_outer(&scan.plan.root)
+        }
         _ => false,
     };
     own || operator.inputs().into_iter().any(|input| finds_by_outer(input))

@@ -20,6 +20,7 @@ use crate::information::virtual_table::VirtualTable;
 use crate::large::add_needed;
 use crate::logical::formula::{Bounds, Formula, SetKind, SortBy};
 use crate::logical::json_levels::JsonTable;
+use crate::plan::estimate::Expected;
 use crate::plan::operator_id::{IdSlot, OperatorId, SeeSlot};
 use crate::result::{KeptColumns, ResultColumn};
 
@@ -37,6 +38,8 @@ pub(crate) struct QueryPlan {
     pub(crate) results: Vec<ResultType>,
     /// It uses columns of enclosing blocks.
     pub(crate) correlated: bool,
+    /// What was expected of it when it was planned.
+    pub(crate) expected: OnceCell<Expected>,
     /// The packets of `columns`, once they have been sent.
     pub(crate) kept: OnceCell<KeptColumns>,
 }
@@ -72,6 +75,7 @@ impl QueryPlan {
             counts_found_rows: false,
             results,
             correlated,
+            expected: OnceCell::new(),
             kept: OnceCell::new(),
         }
     }
@@ -361,6 +365,11 @@ impl PlanNode {
     /// Which operator of the statement it is; known when the plan is finished.
     pub(crate) fn id(&self) -> OperatorId {
         self.slot().id()
+    }
+
+    /// The same, if the plan is finished.
+    pub(super) fn id_if_finished(&self) -> Option<OperatorId> {
+        self.slot().get()
     }
 
     /// An operator that is a scan and nothing else has the id of that scan.

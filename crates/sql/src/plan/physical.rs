@@ -193,7 +193,7 @@ impl Planner<'_> {
                 continue;
             };
             let plan = self.derived_plan(query)?;
-            table.rows = Estimates::in_planning(self.binding.session).rows(&plan.root);
+            table.rows = Estimates::in_planning(self.binding.session).rows(&plan);
             plans.push(Some(plan));
         }
         Ok(plans)

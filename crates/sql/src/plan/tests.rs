@@ -542,6 +542,23 @@ fn queries_in_each_other_are_planned_a_few_times_each() {
 }
 
 #[test]
+fn common_tables_that_use_each_other_are_looked_at_once() {
+    let harness = harness();
+    let levels = 50;
+    let mut common = "WITH w0 AS (SELECT DISTINCT k FROM t)".to_owned();
+    for at in 1..levels {
+        let of = at - 1;
+        common = format!("{common}, w{at} AS (SELECT DISTINCT a.k FROM w{of} a JOIN w{of} b)");
+    }
+    let last = levels - 1;
+    planned_query(&harness, &format!("{common} SELECT * FROM w{last}"));
+    let inside = format!("SELECT (SELECT MAX(q.k) FROM ({common} SELECT * FROM w{last}) q) FROM t");
+    planned_query(&harness, &inside);
+    let tied = format!("{common} SELECT (SELECT MAX(k) FROM w{last} WHERE w{last}.k = t.k) FROM t");
+    planned_query(&harness, &tied);
+}
+
+#[test]
 fn more_rows_than_can_be_counted_are_joined() {
     let harness = harness();
     let product = (0..7).fold("WITH w0 AS (SELECT DISTINCT id FROM t)".to_owned(), |with, at| {
