@@ -251,6 +251,44 @@ fn rows_are_found_by_an_index_where_that_is_less() {
     assert_eq!(ask(session, joined), [vec![Some("4".to_owned())]]);
 }
 
+/// Common tables that use each other twice are used 2^49 times.
+#[test]
+fn a_query_that_is_used_in_many_places_is_explained_once() {
+    let server = Server::start(&[]);
+    server.sql(TABLES);
+    let mut session = session_of(&server);
+    let twice = "WITH c AS (SELECT DISTINCT qty FROM orders) SELECT 1 FROM c x JOIN c y";
+    let found = tree(&mut session, &format!("EXPLAIN FORMAT=TREE {twice}"));
+    let of = |alias: &str| {
+        let of = format!("Table {alias} materialized");
+        found.iter().filter(|line| line.contains(&of)).cloned().collect::<Vec<_>>()
+    };
+    let elsewhere = |lines: &[String]| {
+        lines.iter().filter(|line| line.contains("(query plan printed elsewhere)")).count()
+    };
+    assert_eq!((of("x").len(), of("y").len()), (1, 1), "{found:#?}");
+    assert_eq!(elsewhere(&of("x")) + elsewhere(&of("y")), 1, "{found:#?}");
+    let scans = found.iter().filter(|line| line.contains("orders")).count();
+    assert_eq!(scans, 1, "{found:#?}");
+    let table = lines(&mut session, twice);
+    let same = table.iter().filter(|line| line.contains("Same query as id 2")).count();
+    assert_eq!((table.len(), same), (3, 1), "{table:#?}");
+
+    let mut common = "WITH w0 AS (SELECT DISTINCT qty FROM orders WHERE qty < 0)".to_owned();
+    for at in 1..50 {
+        let of = at - 1;
+        common = format!("{common}, w{at} AS (SELECT DISTINCT a.qty FROM w{of} a JOIN w{of} b)");
+    }
+    let query = format!("{common} SELECT * FROM w49");
+    let inside = format!("SELECT (SELECT MAX(q.qty) FROM ({query}) q) FROM orders");
+    for format in ["TRADITIONAL", "TREE", "JSON"] {
+        ask(&mut session, &format!("EXPLAIN FORMAT={format} {query}"));
+        ask(&mut session, &format!("EXPLAIN FORMAT={format} {inside}"));
+    }
+    ask(&mut session, "SET nines_require_pushdown = ON");
+    assert!(ask(&mut session, &query).is_empty());
+}
+
 #[test]
 fn json_is_json() {
     let server = Server::start(&[]);

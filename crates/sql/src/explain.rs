@@ -28,6 +28,7 @@ use crate::execute::{cursor, snapshot};
 use crate::explain::table_reads::TableRead;
 use crate::plan::estimate::{Estimate, Estimates};
 use crate::plan::operator::{Operator, PlanNode, QueryPlan};
+use crate::plan::operator_id::PerOperator;
 use crate::plan::planner::Planner;
 use crate::result::{Outcome, ResultColumn, ResultWriter};
 use crate::session::Session;
@@ -196,16 +197,21 @@ struct Step<'p> {
     inputs: Vec<Step<'p>>,
     /// Parts of a set operation after the first, and queries in FROM.
     blocks: Vec<Block<'p>>,
+    /// Of a query in FROM that is explained as another block, the number of that block.
+    same_as: Option<u32>,
 }
 
 /// Makes an explanation.
 struct Explainer<'a> {
-    session: &'a Session,
     dry_run: &'a DryRun,
     observer: Option<&'a Observer>,
     next: u32,
     /// The numbers of the blocks of subqueries.
     numbers: BTreeMap<SubqueryId, u32>,
+    /// The numbers of the blocks of queries in FROM. A query is explained once, in however many
+    /// places it is used: common tables may use each other so often that no memory holds all uses.
+    derived: PerOperator<u32>,
+    estimates: Estimates<'a>,
 }
 
 /// Columns and rows of EXPLAIN.
@@ -220,7 +226,14 @@ pub(crate) fn rows(
     let dry_run = DryRun::new(&mut run, &subject.plan);
     run.dismiss();
     let dry_run = &dry_run;
-    let mut explainer = Explainer { session, dry_run, observer, next: 1, numbers: BTreeMap::new() };
+    let mut explainer = Explainer {
+        dry_run,
+        observer,
+        next: 1,
+        numbers: BTreeMap::new(),
+        derived: PerOperator::default(),
+        estimates: Estimates::new(session),
+    };
     let mut block = explainer.block(&subject.plan, subject.kind);
     if subject.kind == "SIMPLE" && explainer.next > 2 {
         block.kind = "PRIMARY";
@@ -298,7 +311,7 @@ impl Explainer<'_> {
             }
             _ => Vec::new(),
         };
-        let mut blocks = Vec::new();
+        let (mut blocks, mut same_as) = (Vec::new(), None);
         let inputs: Vec<&PlanNode> = match operator {
             Operator::Set { first, rest, .. } => {
                 for (_, part) in rest {
@@ -309,7 +322,12 @@ impl Explainer<'_> {
                 vec![first]
             }
             Operator::Derived(scan) => {
-                blocks.push(self.block(&scan.plan, "DERIVED"));
+                let root = scan.plan.root.id();
+                same_as = self.derived.get(root).copied();
+                if same_as.is_none() {
+                    self.derived.insert(root, self.next);
+                    blocks.push(self.block(&scan.plan, "DERIVED"));
+                }
                 Vec::new()
             }
             Operator::Lateral { input, scan, .. } => {
@@ -323,7 +341,7 @@ impl Explainer<'_> {
         Step {
             operator,
             site: self.dry_run.site(node).unwrap_or(Site::Rows),
-            estimate: Estimates::new(self.session).of(operator),
+            estimate: self.estimates.of(operator),
             done: self.observer.map(|observer| observer.of(node)),
             tables,
             words: self.words(operator),
@@ -331,6 +349,7 @@ impl Explainer<'_> {
             sent: self.dry_run.is_sent(node),
             inputs,
             blocks,
+            same_as,
         }
     }
 

@@ -60,6 +60,8 @@ pub(crate) struct DryRun {
     sent: BTreeSet<OperatorId>,
     /// The columns of scans to which joins push key-set filters down.
     key_filters: PerOperator<Vec<usize>>,
+    /// Queries that were tried, by the ids of their roots: some are used in several places.
+    tried: BTreeSet<OperatorId>,
 }
 
 impl DryRun {
@@ -109,6 +111,9 @@ impl DryRun {
     }
 
     fn query(&mut self, run: &mut Run<'_>, plan: &QueryPlan) {
+        if !self.tried.insert(plan.root.id()) {
+            return;
+        }
         run.add_subplans(&plan.subqueries);
         // Nothing is known of enclosing rows: NULL stands for any value of its type.
         let (mut rows, mut columns) = (0, 0);
@@ -355,15 +360,28 @@ impl DryRun {
     /// for the data nodes to compute. That is a condition on the rows of one table that is read by
     /// a scan, and an aggregate over the rows of one such table.
     pub(crate) fn require(&self, run: &Run<'_>, plan: &QueryPlan) -> Result<(), SqlError> {
+        self.require_plan(run, plan, &mut BTreeSet::new())
+    }
+
+    fn require_plan(
+        &self,
+        run: &Run<'_>,
+        plan: &QueryPlan,
+        seen: &mut BTreeSet<OperatorId>,
+    ) -> Result<(), SqlError> {
+        if !seen.insert(plan.root.id()) {
+            return Ok(());
+        }
         self.require_of(run, &plan.root)?;
         let mut checked = Ok(());
         plan.root.for_each_plan(&mut |plan, _| {
             if checked.is_ok() {
-                checked = self.require(run, plan);
+                checked = self.require_plan(run, plan, seen);
             }
         });
         checked?;
-        plan.subqueries.iter().try_for_each(|subplan| self.require(run, &subplan.plan))
+        let mut subplans = plan.subqueries.iter();
+        subplans.try_for_each(|subplan| self.require_plan(run, &subplan.plan, seen))
     }
 
     fn require_of(&self, run: &Run<'_>, operator: &PlanNode) -> Result<(), SqlError> {

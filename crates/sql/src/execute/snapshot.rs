@@ -16,6 +16,7 @@ use model::TableId;
 use sql_expression::SqlError;
 
 use crate::plan::operator::{AccessPath, Operator, QueryPlan, TableScan};
+use crate::plan::operator_id::OperatorId;
 use crate::session::Session;
 use crate::variables::choice::Isolation;
 
@@ -68,9 +69,21 @@ fn is_whole(scan: &TableScan) -> bool {
 
 /// Whether a query or a query in it has such a scan.
 fn any_scan(plan: &QueryPlan, is: &dyn Fn(&TableScan) -> bool) -> bool {
+    any_scan_but(&mut BTreeSet::new(), plan, is)
+}
+
+/// As [`any_scan`], without the queries whose roots have been seen. A query may be used in many
+/// places.
+fn any_scan_but(
+    seen: &mut BTreeSet<OperatorId>,
+    plan: &QueryPlan,
+    is: &dyn Fn(&TableScan) -> bool,
+) -> bool {
     let mut found = in_operator(&plan.root, is);
-    plan.root.for_each_plan(&mut |plan, _| found = found || any_scan(plan, is));
-    found || plan.subqueries.iter().any(|subplan| any_scan(&subplan.plan, is))
+    plan.root.for_each_plan(&mut |plan, _| {
+        found = found || seen.insert(plan.root.id()) && any_scan_but(seen, plan, is);
+    });
+    found || plan.subqueries.iter().any(|subplan| any_scan_but(seen, &subplan.plan, is))
 }
 
 /// The tables of such scans.

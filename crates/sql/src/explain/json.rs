@@ -306,6 +306,11 @@ fn table(step: &Step<'_>, read: Option<&TableRead<'_>>, join: Option<&Step<'_>>)
         let block = vec![("query_block", Json::Object(fields_of(block)))];
         fields.push(("materialized_from_subquery", Json::Object(block)));
     }
+    if let Some(id) = step.same_as {
+        let same = vec![("select_id", Json::number(id))];
+        let same = vec![("same_query_as", Json::Object(same))];
+        fields.push(("materialized_from_subquery", Json::Object(same)));
+    }
     fields
 }
 

@@ -176,6 +176,7 @@ fn step_lines<'s, 'p>(
         Operator::Derived(scan) => {
             let rows = Some(step.estimate.rows.round() as u64);
             extra.extend(step.sent.then(|| SENT.to_owned()));
+            extra.extend(step.same_as.map(|id| format!("Same query as id {id}")));
             let of_table = line(format!("<{}>", scan.alias), "ALL", std::mem::take(extra));
             lines.push(Line { rows, ..of_table });
             blocks.extend(&step.blocks);

@@ -121,12 +121,9 @@ fn title(of: &Step<'_>) -> String {
             format!("Nested loop {} join: {} for each row", side(join.outer), scan.alias)
         }
         Operator::Derived(scan) => {
-            let filter = if of.words.is_empty() {
-                String::new()
-            } else {
-                format!(", filter: {}", words(" and "))
-            };
-            format!("Table {} materialized{filter}", scan.alias)
+            let elsewhere = of.same_as.map_or("", |_| " (query plan printed elsewhere)");
+            let what = format!("Table {} materialized{elsewhere}", scan.alias);
+            if of.words.is_empty() { what } else { with(&format!("{what}, filter"), " and ") }
         }
         Operator::Lookup { join, .. } => {
             let reading = reading(&of.tables[0]);

@@ -16,6 +16,10 @@ pub(crate) fn for_each_outer(plan: &QueryPlan, see: &mut dyn FnMut(usize, u32)) 
 }
 
 fn in_plan(plan: &QueryPlan, within: isize, see: &mut dyn FnMut(usize, u32)) {
+    // A query that uses no columns of enclosing blocks has none inside that does.
+    if !plan.correlated {
+        return;
+    }
     in_operator(&plan.root, within, see);
     for subplan in &plan.subqueries {
         in_plan(&subplan.plan, within + 1, see);

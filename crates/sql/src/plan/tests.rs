@@ -559,6 +559,22 @@ fn common_tables_that_use_each_other_are_looked_at_once() {
 }
 
 #[test]
+fn changes_ask_subqueries_for_values_too() {
+    let mut harness = harness();
+    harness.ok("CREATE TABLE s (id INT PRIMARY KEY)");
+    for sql in [
+        "UPDATE t SET c = 'z' WHERE k IN (SELECT id FROM s)",
+        "DELETE FROM t WHERE k IN (SELECT id FROM s)",
+    ] {
+        let mode = harness.session.variables.parser_mode();
+        let statement = sql_parser::parse_at(sql.as_bytes(), 0, mode).unwrap().statement;
+        let mut planner = Planner::new(&harness.session, &[]);
+        let plan = execute::update::search_of(&mut planner, &statement).unwrap();
+        assert!(plan.subqueries[0].search.is_some(), "{sql}");
+    }
+}
+
+#[test]
 fn more_rows_than_can_be_counted_are_joined() {
     let harness = harness();
     let product = (0..7).fold("WITH w0 AS (SELECT DISTINCT id FROM t)".to_owned(), |with, at| {
