@@ -31,7 +31,7 @@ use crate::execute::run::{Run, Seen};
 use crate::insert_id::InsertId;
 use crate::logical::formula::{Formula, SortBy};
 use crate::logical::from::{self, From, Within};
-use crate::logical::from_table::{FromTable, Source};
+use crate::logical::from_table::{FromTable, Source, number_at};
 use crate::logical::limit::bounds;
 use crate::logical::predicate;
 use crate::memory::Held;
@@ -218,7 +218,7 @@ fn find_with(
         let place = binder.bind(&Expr::Column(assignment.column.clone()), Clause::FieldList)?;
         let place = place.as_column().map(|place| place as usize);
         let place = place.ok_or_else(|| SqlError::of::<1288>(&[&"expression", &"UPDATE"]))?;
-        let at = tables.iter().position(|table| table.places().contains(&place));
+        let at = number_at(&tables, place);
         let at = at.ok_or_else(|| SqlError::internal("a column without table"))?;
         let column = place - tables[at].offset;
         let value = new_value(&mut binder, &tables, at, column, assignment)?;

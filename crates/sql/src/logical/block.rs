@@ -3,7 +3,7 @@
 //! # Owns
 //! The order in which the clauses of a block are bound, and what clients see of its columns.
 //! # Not here
-//! FROM (`from`). What becomes of the bound block (`rewrite`, `physical`).
+//! FROM (`from`). What becomes of the bound block (`rewrite`, `plan`).
 
 use sql_expression::{
     Binder, Clause, Expression, Node, OrderBy, Output, Pauses, ResultType, Scope, SqlError, SqlMode,
@@ -46,7 +46,8 @@ pub(super) fn block(
     binder.named_windows = select.windows.clone();
     binder.is_block = true;
     let tree = tree.map(|tree| from::bind_tree(&mut binder, tree)).transpose()?;
-    let mut bound = bind(&mut binder, select, query, &tables, &star)?;
+    let columns = bind_items(&mut binder, select, &tables, &star)?;
+    let mut bound = bind(&mut binder, select, query)?;
     bound.conditions.splice(0..0, of_views);
     // What follows goes over all expressions again and again: others have a turn between.
     pauses.look()?;
@@ -70,7 +71,6 @@ pub(super) fn block(
     }
     let outputs = block.bound.outputs.iter();
     let results = outputs.map(|output| output.expression.result.clone()).collect();
-    let columns = block.bound.columns.clone();
     rewrite::rewrite(&mut block, &binding.subqueries, &mut binding.numbers)?;
     let relation = Relation::Block(Box::new(block));
     Ok(BoundQuery::new(columns, relation, results, correlated))
@@ -136,14 +136,12 @@ fn bind_items(
     Ok(columns)
 }
 
+/// The clauses around the select list, which is bound.
 fn bind(
     binder: &mut Binder<'_, '_>,
     select: &ast::Select,
     query: &ast::Query,
-    tables: &[FromTable],
-    star: &[u32],
 ) -> Result<Bound, SqlError> {
-    let columns = bind_items(binder, select, tables, star)?;
     let mut conditions = Vec::new();
     if let Some(filter) = &select.filter {
         predicate::split(binder.bind(filter, Clause::Where)?, &mut conditions);
@@ -178,7 +176,6 @@ fn bind(
     }
     Ok(Bound {
         outputs: binder.outputs.clone(),
-        columns,
         conditions,
         group_by,
         having,

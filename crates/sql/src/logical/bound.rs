@@ -6,7 +6,7 @@
 //! Nothing here says how rows are found: no order of joins, no index, no operator. A rewrite
 //! changes the tree, and the plan is made of what all rewrites have left.
 //! # Not here
-//! Binding (`query`, `block`, `from`, `with`). Rewriting (`rewrite`). Planning (`physical`).
+//! Binding (`query`, `block`, `from`, `with`). Rewriting (`rewrite`). Planning (`plan`).
 
 use std::rc::Rc;
 
@@ -105,7 +105,6 @@ pub(crate) struct Block {
 #[derive(Clone, Debug)]
 pub(crate) struct Bound {
     pub(crate) outputs: Vec<Output>,
-    pub(crate) columns: Vec<ResultColumn>,
     pub(crate) conditions: Vec<Expression>,
     pub(crate) group_by: Vec<Expression>,
     pub(crate) having: Vec<Expression>,

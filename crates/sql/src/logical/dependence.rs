@@ -13,7 +13,7 @@ use sql_parser::ast::BinaryOp;
 use sqltype::TypeKind;
 
 use crate::logical::bound::Bound;
-use crate::logical::from_table::{FromTable, JoinTree, Source};
+use crate::logical::from_table::{FromTable, JoinTree, Source, number_at};
 use crate::logical::predicate::has_subquery;
 
 /// One value of `given` for each combination of values of `needs`.
@@ -89,11 +89,8 @@ fn add_joins(
             if conditions.iter().any(|c| has_subquery(c) || c.is_volatile()) {
                 return;
             }
-            let is_right = |place: &u32| {
-                let at =
-                    tables.iter().position(|table| table.places().contains(&(*place as usize)));
-                at.is_some_and(|at| right.has(at))
-            };
+            let is_right =
+                |place: &u32| number_at(tables, *place as usize).is_some_and(|at| right.has(at));
             let mut base = base.clone();
             for condition in conditions {
                 condition.visit(&mut |part| base.extend(part.as_column().filter(|c| !is_right(c))));

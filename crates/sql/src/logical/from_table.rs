@@ -203,8 +203,7 @@ pub(crate) fn tables_of(
         parts += 1;
         match &part.node {
             Node::Column { index, .. } => {
-                let place = *index as usize;
-                needed.extend(tables.iter().position(|table| table.places().contains(&place)));
+                needed.extend(number_at(tables, *index as usize));
             }
             Node::Subquery(subquery) if subquery.correlated => all = true,
             _ => {}
@@ -215,9 +214,14 @@ pub(crate) fn tables_of(
     if all { (0..tables.len()).collect() } else { needed }
 }
 
+/// The number of the table that has a column at this place of the block's row.
+pub(crate) fn number_at(tables: &[FromTable], place: usize) -> Option<usize> {
+    tables.iter().position(|table| table.places().contains(&place))
+}
+
 /// The table that has a column at this place of the block's row.
 pub(crate) fn table_at(tables: &[FromTable], place: usize) -> Option<&FromTable> {
-    tables.iter().find(|table| table.places().contains(&place))
+    number_at(tables, place).map(|at| &tables[at])
 }
 
 /// Whether it does not matter when and how often conditions of joins are evaluated.

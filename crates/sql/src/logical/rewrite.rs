@@ -20,7 +20,7 @@ use sql_expression::{Expression, Node, SqlError};
 
 use self::merge_derived::Merging;
 use crate::logical::bound::{Block, Bound, Numbers, Subquery, for_each_expression};
-use crate::logical::from_table::{FromTable, JoinTree, Source};
+use crate::logical::from_table::{FromTable, JoinTree, Source, number_at};
 
 /// Rewrites a block whose expressions use these subqueries, and marks the columns that it uses.
 ///
@@ -54,10 +54,9 @@ pub(super) fn rewrite(
 }
 
 fn use_column(tables: &mut [FromTable], place: usize) {
-    for table in tables {
-        if table.places().contains(&place) {
-            table.used.insert(place - table.offset);
-        }
+    if let Some(at) = number_at(tables, place) {
+        let table = &mut tables[at];
+        table.used.insert(place - table.offset);
     }
 }
 

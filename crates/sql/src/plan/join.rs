@@ -13,7 +13,7 @@ use std::rc::Rc;
 use sql_expression::{BinaryOp, Comparison, Expression, Node, Pauses, SqlError};
 
 use crate::logical::formula::Formula;
-use crate::logical::from_table::{FromTable, JoinTree, Source, tables_of};
+use crate::logical::from_table::{FromTable, JoinTree, Source, number_at, tables_of};
 use crate::logical::predicate::has_subquery;
 use crate::plan::equivalence::Equivalences;
 use crate::plan::operator::{
@@ -68,7 +68,7 @@ impl JoinPlanner<'_> {
     }
 
     pub(super) fn table_at(&self, place: usize) -> Option<usize> {
-        self.tables.iter().position(|table| table.places().contains(&place))
+        number_at(self.tables, place)
     }
 
     fn places(&self, tables: &BTreeSet<usize>) -> Vec<(usize, usize)> {

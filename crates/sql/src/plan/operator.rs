@@ -1,9 +1,8 @@
 //! What a query is made of: operators over the rows of a query block.
 //!
 //! The row of a block is the columns of all its tables, one table after the other, at places that
-//! do
-//! not depend on the order of joins: a table's operator fills its part, the others are NULL until
-//! theirs have. Behind the columns stand the results of aggregates.
+//! do not depend on the order of joins: a table's operator fills its part, the others are NULL
+//! until theirs have. Behind the columns stand the results of aggregates.
 
 use std::cell::OnceCell;
 use std::collections::BTreeSet;

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use sql_expression::{BinaryOp, Expression, Node, SqlError};
 use sqltype::Datum;
 
-use crate::logical::from_table::{FromTable, JoinTree, Source};
+use crate::logical::from_table::{FromTable, JoinTree, Source, table_at};
 use crate::plan::cost::{
     COLUMNS_LEAST, JOIN, LATER, LOOK, LOOKUP, PROBE, RANGE, RANGE_OF_PARTITION, ROWS_UNKNOWN, SEND,
     SEND_ROW,
@@ -337,7 +337,7 @@ impl Search<'_> {
 impl Columns for Search<'_> {
     fn column(&self, side: &Expression) -> Option<ColumnOf> {
         let place = side.as_column()? as usize;
-        let table = self.planner.tables.iter().find(|table| table.places().contains(&place))?;
+        let table = table_at(self.planner.tables, place)?;
         let Source::Table(definition) = &table.source else { return None };
         let (at, rows) = (place - table.offset, size(table));
         let values = table.known.as_ref().map(|known| known.values.clone());
